@@ -1,0 +1,115 @@
+"""`size`: a ledger for a card or a bare model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from capienza.card.model import Card, ModelRef, TokenCount, Tokens, Weights
+from capienza.errors import UsageError, template
+from capienza.predict.answer import Sizing, gpu_fit
+from capienza.predict.model import load_model
+from capienza.predict.sizing import build_ledger
+
+CARD_SUFFIXES = (".yaml", ".yml")
+
+FIXED_CARD = template(
+    "size.card-is-fixed",
+    "{options} cannot be given together with a card: the requirement stays fixed",
+    "change the card, or size the bare model",
+)
+GPU_COUNT = template(
+    "size.gpu-count",
+    "expected a GPU name, with x and a count for several, got {found}",
+    "write for example --gpu 'RTX 4090' or --gpu 'H100 SXM'x8",
+)
+MAX_GPUS = 1024
+
+
+def size(
+    card_or_model: str | Path | Card,
+    *,
+    gpu: str | None = None,
+    revision: str | None = None,
+    tokens: int | None = None,
+    concurrency: int | None = None,
+    weights: str | None = None,
+) -> Sizing:
+    """Compute the ledger of a card (a `.yaml` file or a `Card`) or of a bare model (path or Hub id).
+
+    For a bare model `tokens` is the length of one sequence, `concurrency` the number of sequences (1 when only
+    tokens are given) and `weights` a resident format. `gpu` is a GPU name, "H100 SXMx8" for eight of them.
+
+    Raises `UsageError` for options that contradict a card, `InputError` for documents that cannot be used,
+    `UnreachableError` when the model is not there.
+    """
+    options = {"--revision": revision, "--tokens": tokens, "--concurrency": concurrency, "--weights": weights}
+    given = tuple(name for name, value in options.items() if value is not None)
+    if isinstance(card_or_model, Card) or str(card_or_model).endswith(CARD_SUFFIXES):
+        if given:
+            raise UsageError(FIXED_CARD(options=given))
+        card = _card(card_or_model)
+    else:
+        card = bare_card(str(card_or_model), revision, tokens, concurrency, weights)
+    model = load_model(card.model)
+    name, asked_gpus = split_gpu(gpu) if gpu else (None, None)
+    ledger = build_ledger(card, model, asked_gpus or placement_gpus(card))
+    sizing = Sizing(card=card, model=model, ledger=ledger)
+    return sizing if name is None else _with_gpu(sizing, name)
+
+
+def bare_card(
+    model: str, revision: str | None, tokens: int | None, concurrency: int | None, weights: str | None
+) -> Card:
+    """The card of a model that is sized without one: inference, nothing required but what was asked."""
+    is_local = Path(model).exists() or model.startswith((".", "/", "~"))
+    reference = ModelRef(path=model) if is_local else ModelRef(id=model, revision=revision)
+    return Card(
+        name=model,
+        model=reference,
+        task="inference",
+        weights=Weights(format=weights),
+        tokens=Tokens(required=None if tokens is None else TokenCount(total=tokens)),
+        concurrency=1 if concurrency is None and tokens is not None else concurrency,
+    )
+
+
+def placement_gpus(card: Card) -> int:
+    """GPUs of one copy of the model as the card states them; one when it does not."""
+    placement = card.placement
+    return (placement.gpus or 1) if placement is not None and placement != "none" else 1
+
+
+def split_gpu(text: str) -> tuple[str, int]:
+    """Take "H100 SXMx8" as eight of them and "H100 SXM" as one. Raises `UsageError`."""
+    name, mark, count = text.rpartition("x")
+    if not (mark and count.isascii() and count.isdigit() and name.strip()):
+        name, count = text, "1"
+    gpus = int(count) if len(count) <= 6 else 0
+    if not (name.strip() and 1 <= gpus <= MAX_GPUS):
+        raise UsageError(GPU_COUNT(found=text))
+    return name.strip().strip("'\""), gpus
+
+
+def _card(card_or_path: str | Path | Card) -> Card:
+    if isinstance(card_or_path, Card):
+        return card_or_path
+    from capienza.card.load import load_card
+
+    return load_card(card_or_path)
+
+
+def _with_gpu(sizing: Sizing, name: str) -> Sizing:
+    from capienza.catalog.capacity import capacity_of
+    from capienza.catalog.asked import claim_of
+    from capienza.ledger.capacity import capacity_from
+
+    card = sizing.card
+    others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
+    gpu = capacity_of(claim_of(name))
+    fit = gpu_fit(sizing.ledger, capacity_from(gpu, others or 0), margin_bytes(card), name, gpu.candidates)
+    return Sizing(card=card, model=sizing.model, ledger=sizing.ledger, fit=fit)
+
+
+def margin_bytes(card: Card) -> int:
+    """The margin that the card states; none stated is none added, and memory is then never admissible."""
+    return card.margin.amount_bytes if card.margin else 0

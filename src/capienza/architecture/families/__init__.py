@@ -1,0 +1,1 @@
+"""One file for each model type: `<model_type>.py` with `build(config) -> Architecture`."""

@@ -1,0 +1,1 @@
+"""What llama.cpp keeps for each architecture name of a GGUF file."""

@@ -1,0 +1,134 @@
+"""What a model is: a list of layers, and the parameters that make them up.
+
+Legend: head_dim elements of one head; width elements kept for each token; window tokens a layer can look
+back to. Every predictor walks `Architecture.layers`; nothing else in the project knows model names.
+Parameter names and shapes are those of transformers' own modules (experts fused into one tensor).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from capienza.errors import Message
+
+AttentionKind = Literal["full", "sliding", "chunked", "latent"]
+StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear"]
+MlpKind = Literal["dense", "experts"]
+Role = Literal[
+    "embedding", "head", "position", "norm", "attention", "mlp", "expert", "router", "state", "vision", "other"
+]  # fmt: skip
+
+
+class Attention(msgspec.Struct, frozen=True, kw_only=True):
+    """Attention of one layer. `latent` keeps one shared vector of `latent_width` for each token instead of K and V.
+
+    `window` is the number of tokens a sliding layer keeps, or the chunk of a chunked one.
+    `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own.
+    """
+
+    kind: AttentionKind
+    num_attention_heads: int
+    num_key_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    window: int | None = None
+    latent_width: int = 0
+    shares_cache_of: int | None = None
+
+    @property
+    def cache_width(self) -> int:
+        """Elements kept for one token on one device that holds the whole layer."""
+        if self.shares_cache_of is not None:
+            return 0
+        if self.kind == "latent":
+            return self.latent_width
+        return self.num_key_value_heads * (self.key_head_dim + self.value_head_dim)
+
+
+class StatePart(msgspec.Struct, frozen=True):
+    """One constant-size tensor kept for each sequence; `dtype` None means the model's own."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str | None = None
+
+    @property
+    def elements(self) -> int:
+        """Elements for one sequence."""
+        return math.prod(self.shape)
+
+
+class State(msgspec.Struct, frozen=True):
+    """Recurrent state of one layer for one sequence: it does not grow with the tokens."""
+
+    kind: StateKind
+    parts: tuple[StatePart, ...]
+
+
+class Mlp(msgspec.Struct, frozen=True, kw_only=True):
+    """Feed-forward part of one layer; `num_shared_experts` run for every token."""
+
+    kind: MlpKind
+    intermediate_size: int
+    num_experts: int = 0
+    num_experts_per_token: int = 0
+    num_shared_experts: int = 0
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """One block. A part that the block does not have is None."""
+
+    index: int
+    attention: Attention | None = None
+    state: State | None = None
+    mlp: Mlp | None = None
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One trainable tensor of the unquantised model; `layer` is None outside the blocks.
+
+    A matrix is [out, in], fused experts [experts, out, in]; with `transposed` the last two are [in, out].
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    role: Role
+    layer: int | None = None
+    transposed: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Number of parameters in the tensor."""
+        return math.prod(self.shape)
+
+
+class Architecture(msgspec.Struct, frozen=True, kw_only=True):
+    """A causal language model (or the text side of a wrapper).
+
+    A tied head is not a parameter of its own: it is absent from `parameters`, and `tied_head` is true.
+    `parameters` is empty when only a file's own tensor table tells them (GGUF). `buffers` are stored and loaded
+    with them but not trained: the routing corrections of some mixtures.
+    """
+
+    model_type: str
+    hidden_size: int
+    vocab_size: int
+    max_position_embeddings: int | None
+    tied_head: bool
+    layers: tuple[Layer, ...]
+    parameters: tuple[Parameter, ...] = ()
+    buffers: tuple[Parameter, ...] = ()
+    notes: tuple[Message, ...] = ()
+
+    @property
+    def num_parameters(self) -> int:
+        """Exact number of parameters, a tied head counted once."""
+        return sum(parameter.elements for parameter in self.parameters)
+
+    @property
+    def num_stored_elements(self) -> int:
+        """Elements of an unquantised checkpoint: parameters and buffers."""
+        return self.num_parameters + sum(buffer.elements for buffer in self.buffers)

@@ -1,0 +1,210 @@
+"""A checked view of a config: every value has its type and bounds, and an error says file and key.
+
+A key that the file leaves out takes the default of transformers' own config class (5.24), because that is
+what the model would be built with; each default is written beside the read, in the family. Every number taken
+so is remembered in `assumed`, and ends up as a note of the architecture. The core dimensions of a model are
+always stated at the top of a config.json: there, a missing one is an error. Only the text part of a
+vision-language config is published without the values that equal the defaults of its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
+
+from capienza.errors import InputError, Message, Place, template
+
+LARGEST = 2**31 - 1
+"""No dimension of a model reaches this; a larger number is a damaged file."""
+MAX_LAYERS = 10_000
+MAX_EXPERTS = 65_536
+
+MISSING = template(
+    "architecture.missing-key",
+    "{key} is missing; {accepted} is needed",
+    "Use the config.json published with the model, complete.",
+)
+WRONG_TYPE = template(
+    "architecture.wrong-type",
+    "found {found}; {accepted} is accepted",
+    "Correct the value of {key}, or use the config.json published with the model.",
+)
+OUT_OF_BOUNDS = template(
+    "architecture.out-of-bounds",
+    "found {found}; a whole number from {minimum} to {maximum} is accepted",
+    "Correct the value of {key}, or use the config.json published with the model.",
+)
+CONTRADICTION = template(
+    "architecture.contradiction",
+    "found {found}, which contradicts the rest of the file; {accepted} is accepted",
+    "Correct {key}, or use the config.json published with the model.",
+)
+NOT_UNDERSTOOD = template(
+    "architecture.not-understood",
+    "found {found}; {accepted} is understood. Nothing is guessed: {direction}",
+    "Remove {key} if the model does not use it.",
+)
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it, cut short."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):  # hundreds of digits would be refused by str()
+        return str(value) if abs(value) < 10**20 else f"an integer of {value.bit_length()} bits"
+    if isinstance(value, Mapping | list | tuple):
+        return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Config:
+    """Reads one object of a config. `aliases` maps a key to the older name that the same class accepts.
+
+    `assumed` and `notes` are shared by all views of one file, for the architecture's notes.
+    """
+
+    __slots__ = ("aliases", "assumed", "file", "mapping", "nested", "notes", "prefix")
+
+    def __init__(
+        self,
+        mapping: Mapping[str, Any],
+        file: str = "config.json",
+        *,
+        prefix: str = "",
+        aliases: Mapping[str, str] | None = None,
+        parent: Config | None = None,
+    ) -> None:
+        self.mapping = mapping
+        self.file = file
+        self.prefix = prefix
+        self.nested = bool(prefix)
+        self.aliases = aliases or {}
+        self.assumed: dict[str, int] = {} if parent is None else parent.assumed
+        self.notes: list[Message] = [] if parent is None else parent.notes
+
+    def with_aliases(self, **aliases: str) -> Config:
+        """The same view, where `new="old"` lets the key `new` be written `old`."""
+        return Config(self.mapping, self.file, prefix=self.prefix, aliases=aliases, parent=self)
+
+    def place(self, key: str) -> Place:
+        """Where a key stands."""
+        return Place(self.file, key=f"{self.prefix}{key}")
+
+    def refuse(self, key: str, message: Message) -> NoReturn:
+        """Refuse one key: raises `InputError` with its place."""
+        raise InputError(message, self.place(key))
+
+    def contradiction(self, key: str, found: object, accepted: str) -> NoReturn:
+        """Refuse a value that does not agree with other keys."""
+        self.refuse(key, CONTRADICTION(found=shown(found), accepted=accepted, key=key))
+
+    def not_understood(self, key: str, found: object, accepted: str, direction: str) -> NoReturn:
+        """Refuse a value we know nothing of; `direction` says how a guess would be wrong."""
+        self.refuse(key, NOT_UNDERSTOOD(found=shown(found), accepted=accepted, direction=direction, key=key))
+
+    def missing(self, key: str, accepted: str) -> NoReturn:
+        """Refuse the absence of a key."""
+        self.refuse(key, MISSING(key=key, accepted=accepted))
+
+    def wrong_type(self, key: str, found: object, accepted: str) -> NoReturn:
+        """Refuse a value of another type."""
+        self.refuse(key, WRONG_TYPE(found=shown(found), accepted=accepted, key=key))
+
+    def raw(self, key: str) -> Any:
+        """The value of a key or of its alias, None when absent or null."""
+        alias = self.aliases.get(key)
+        value = self.mapping.get(key)
+        if alias is None:
+            return value
+        other = self.mapping.get(alias)
+        if value is not None and other is not None and value != other:
+            self.contradiction(key, value, f"the value of {alias}, {shown(other)},")
+        return other if value is None else value
+
+    def has(self, key: str) -> bool:
+        """True when the key is written, even as null."""
+        return key in self.mapping or self.aliases.get(key) in self.mapping
+
+    def _checked(self, key: str, value: object, minimum: int, maximum: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.wrong_type(key, value, "a whole number")
+        if not minimum <= value <= maximum:
+            self.refuse(key, OUT_OF_BOUNDS(found=shown(value), minimum=minimum, maximum=maximum, key=key))
+        return value
+
+    def integer(self, key: str, default: int | None = None, *, minimum: int = 1, maximum: int = LARGEST) -> int:
+        """A whole number. Absent or null: the default, remembered as assumed; without one, an error."""
+        value = self.raw(key)
+        if value is not None:
+            return self._checked(key, value, minimum, maximum)
+        if default is None:
+            self.missing(key, "a whole number")
+        self.assumed[f"{self.prefix}{key}"] = default
+        return default
+
+    def dimension(self, key: str, default: int, *, minimum: int = 1, maximum: int = LARGEST) -> int:
+        """A core dimension: required at the top of a file, by default in the text part of a wrapper."""
+        return self.integer(key, default if self.nested else None, minimum=minimum, maximum=maximum)
+
+    def optional(self, key: str, default: int | None = None, *, minimum: int = 1, maximum: int = LARGEST) -> int | None:
+        """A whole number or None. Null is None; absent is the default, remembered as assumed when a number."""
+        value = self.raw(key)
+        if value is not None:
+            return self._checked(key, value, minimum, maximum)
+        if default is None or self.has(key):
+            return None
+        self.assumed[f"{self.prefix}{key}"] = default
+        return default
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false; the class default when absent or null."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.wrong_type(key, value, "true or false")
+        return value
+
+    def text(self, key: str, default: str | None = None, *, accepted: Collection[str] = ()) -> str:
+        """A string, one of `accepted` when these are given; without a default it is required."""
+        value = self.raw(key)
+        if value is None:
+            if default is None:
+                self.missing(key, "a text")
+            return default
+        if not isinstance(value, str):
+            self.wrong_type(key, value, "a text")
+        if accepted and value not in accepted:
+            self.wrong_type(key, value, ", ".join(sorted(accepted)))
+        return value
+
+    def _list(self, key: str, accepted: str) -> list[Any] | None:
+        value = self.raw(key)
+        if value is not None and not isinstance(value, list | tuple):
+            self.wrong_type(key, value, accepted)
+        return None if value is None else list(value)
+
+    def integers(self, key: str, *, minimum: int = 0, maximum: int = LARGEST) -> tuple[int, ...] | None:
+        """A list of whole numbers; None when absent or null."""
+        values = self._list(key, "a list of whole numbers")
+        if values is None:
+            return None
+        return tuple(self._checked(f"{key}[{index}]", value, minimum, maximum) for index, value in enumerate(values))
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of strings; None when absent or null."""
+        values = self._list(key, "a list of texts")
+        for index, value in enumerate(values or ()):
+            if not isinstance(value, str):
+                self.wrong_type(f"{key}[{index}]", value, "a text")
+        return None if values is None else tuple(values)
+
+    def section(self, key: str) -> Config | None:
+        """The object under a key, as a nested view; None when absent or null."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            self.wrong_type(key, value, "an object")
+        return Config(value, self.file, prefix=f"{self.prefix}{key}.", parent=self)

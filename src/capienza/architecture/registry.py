@@ -1,0 +1,93 @@
+"""From a config to an architecture, through the one file that knows the model type.
+
+A model type is a file of `families/`; only that file is imported. What has no file is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from capienza.architecture.model import Architecture
+from capienza.architecture.reading import Config
+from capienza.errors import InputError, Message, Place, template
+
+FAMILIES = Path(__file__).parent / "families"
+
+NOT_AN_OBJECT = template(
+    "architecture.not-an-object",
+    "the configuration is not a JSON object",
+    "Use the config.json published with the model.",
+)
+UNKNOWN_TYPE = template(
+    "architecture.unknown-model-type",
+    "model type {found} is not known; known types with a near name: {accepted}. Nothing is guessed: a generic"
+    " formula counts too much cache for windowed, latent or recurrent layers, and too few weights for experts",
+    "The weights can still be counted from the headers of the model's own files; the cache cannot.",
+)
+PER_LAYER = "a model whose layers all read the same keys"
+ASSUMED = template(
+    "architecture.assumed-defaults",
+    "not stated in {file}, so the default of transformers is taken: {values}",
+    "State them in the config if the model differs; weights and cache would be wrong in the same direction.",
+)
+NOT_CAUSAL = template(
+    "architecture.other-head",
+    "the file names {found}; the model is described with a language-model head, so the head may differ",
+    "Compare with the headers of the model's own files.",
+)
+
+
+def model_types() -> tuple[str, ...]:
+    """The model types that are known, with underscores, in alphabetical order."""
+    return tuple(sorted(file.stem for file in FAMILIES.glob("[a-z]*.py")))
+
+
+def describe(config: Mapping[str, Any], file: str = "config.json") -> Architecture:
+    """What a model is, from its configuration.
+
+    `file` is the name that errors give. Raises `InputError` for an unknown model type, and for a value that
+    is missing, of another type, out of bounds or in contradiction with the others.
+    """
+    if not isinstance(config, Mapping):
+        raise InputError(NOT_AN_OBJECT(), Place(file))
+    view = Config(config, file)
+    architecture = build(view)
+    return msgspec.structs.replace(architecture, notes=(*architecture.notes, *_notes(view)))
+
+
+def build(config: Config) -> Architecture:
+    """The architecture of one view, whole file or text part, by its model type."""
+    import importlib
+
+    model_type = config.text("model_type")
+    module = model_type.replace("-", "_")
+    if module not in model_types():
+        config.refuse("model_type", UNKNOWN_TYPE(found=repr(model_type[:80]), accepted=_near(module)))
+    if config.raw("per_layer_config"):
+        direction = "each layer may be smaller or larger than the common keys say"
+        config.not_understood("per_layer_config", config.raw("per_layer_config"), PER_LAYER, direction)
+    architecture: Architecture = importlib.import_module(f"capienza.architecture.families.{module}").build(config)
+    return architecture
+
+
+def _near(module: str) -> str:
+    """Known types that resemble a name."""
+    import difflib
+
+    return ", ".join(difflib.get_close_matches(module[:80].lower(), model_types(), n=5, cutoff=0.4)) or "none"
+
+
+def _notes(config: Config) -> list[Message]:
+    """What the reader must know beside the figures."""
+    notes = [*config.notes]
+    if config.assumed:
+        values = ", ".join(f"{key} = {value}" for key, value in config.assumed.items())
+        notes.append(ASSUMED(file=config.file, values=values))
+    classes = config.texts("architectures") or ()
+    if classes and not any(name.endswith(("LM", "LMHeadModel", "ConditionalGeneration")) for name in classes):
+        notes.append(NOT_CAUSAL(found=", ".join(classes)[:200]))
+    return notes

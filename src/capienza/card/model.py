@@ -1,0 +1,160 @@
+"""The workload card: requirements as written, nothing assumed.
+
+A field that the card does not state is None. One written as `none` is `NONE`: not applicable, and said so by
+the person who wrote the card. Sizes are bytes, money is decimal, tokens are per sequence.
+"""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Literal
+
+import msgspec
+
+from capienza.units import Money
+
+NONE: Literal["none"] = "none"
+NotApplicable = Literal["none"]
+Task = Literal["inference", "fine-tuning"]
+Basis = Literal["hypothetical", "measured", "documented"]
+Scalar = str | int | float | bool
+
+
+class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A Hub id with revision, or a local path, or a bare parameter count with bits per parameter."""
+
+    id: str | None = None
+    revision: str | None = None
+    path: str | None = None
+    parameters: int | None = None
+    bits: Decimal | None = None
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """Resident weight format; None keeps the stored one."""
+
+    format: str | None = None
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """The program that runs the model."""
+
+    name: str
+    version: str | None = None
+    options: dict[str, Scalar] = {}
+
+
+class TokenCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one sequence: `total` is prompt + output; the parts are None when only the total is stated."""
+
+    total: int
+    prompt: int | None = None
+    output: int | None = None
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of the three stages; `required` is the one every verdict is about."""
+
+    short: TokenCount | None = None
+    usual: TokenCount | None = None
+    required: TokenCount | None = None
+
+
+class Reasoned(msgspec.Struct, frozen=True, kw_only=True):
+    """A chosen amount of memory (reserve or margin) and its reason."""
+
+    amount_bytes: int
+    reason: str | None = None
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """A quality threshold fixed before looking."""
+
+    name: str
+    min: Decimal | None = None
+    max_regression: Decimal | None = None
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """The frozen corpus and its metrics."""
+
+    corpus: str | None = None
+    metrics: tuple[Metric, ...] = ()
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """How many GPUs one copy of the model needs, and how it is divided."""
+
+    gpus: int | None = None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    expert_parallel: int = 1
+    data_parallel: int = 1
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server must have; `others_use_bytes` is GPU memory taken by other programs."""
+
+    ram_bytes: int | NotApplicable | None = None
+    storage_bytes: int | NotApplicable | None = None
+    interconnect: str | None = None
+    managed_application: str | None = None
+    others_use_bytes: int | None = None
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """The most that the whole package may cost."""
+
+    cap: Money
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the plan; only a measured or documented duration can confirm a calendar."""
+
+    name: str
+    hours: Decimal
+    basis: Basis = "hypothetical"
+
+
+class Calendar(msgspec.Struct, frozen=True, kw_only=True):
+    """When the work may start and must end. `deadline` is exclusive; a bare date is a whole day in `timezone`."""
+
+    timezone: str | None = None
+    start: datetime.datetime | None = None
+    deadline: datetime.datetime | None = None
+    steps: tuple[Step, ...] = ()
+
+
+class Training(msgspec.Struct, frozen=True, kw_only=True):
+    """The fine-tuning recipe, as far as it is stated."""
+
+    method: str | None = None
+    rank: int | None = None
+    optimizer: str | None = None
+    options: dict[str, Scalar] = {}
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload. `file` is where it was read from, `sha256` the digest of its bytes."""
+
+    name: str
+    model: ModelRef
+    task: Task
+    weights: Weights = Weights()
+    engine: Engine | None = None
+    tokens: Tokens = Tokens()
+    concurrency: int | None = None
+    microbatch: int | None = None
+    accumulation: int | None = None
+    training: Training | None = None
+    reserve: Reasoned | None = None
+    margin: Reasoned | None = None
+    quality: Quality | NotApplicable | None = None
+    placement: Placement | NotApplicable | None = None
+    host: Host | NotApplicable | None = None
+    budget: Budget | NotApplicable | None = None
+    calendar: Calendar | NotApplicable | None = None
+    preferences: tuple[dict[str, str], ...] = ()
+    file: str | None = None
+    sha256: str | None = None

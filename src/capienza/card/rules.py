@@ -1,0 +1,178 @@
+"""Statements of a card that contradict each other, or that say nothing without another one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from capienza.card.model import TokenCount
+from capienza.card.moments import Moment, end_of, start_of
+from capienza.errors import Message, template
+from capienza.yamlmarks import Node
+
+MODEL_INCOMPLETE = template(
+    "card.model-incomplete",
+    "expected one of {accepted}",
+    "Write id for a model on the Hub, path for local files, or parameters with bits.",
+)
+CONTRADICTION = template(
+    "card.contradiction",
+    "contradicts {other}, written on line {line}",
+    "Keep one of the two.",
+)
+NEEDS = template("card.needs", "means nothing without {other}", "Add {other}, or delete this key.")
+WRONG_TASK = template(
+    "card.wrong-task",
+    "belongs to task {accepted}, and the task is {found}",
+    "Delete the key, or change the task.",
+)
+TOO_SHORT = template(
+    "card.lengths-out-of-order",
+    "{tokens} tokens, fewer than the {other_tokens} of {other}",
+    "Lengths grow from short to usual to required.",
+)
+NO_ZONE = template(
+    "card.date-without-time-zone",
+    "the bare date {found} means nothing without calendar.timezone",
+    "Add timezone: Europe/Rome, or yours, or write a date-time with its offset.",
+)
+DEADLINE_FIRST = template(
+    "card.deadline-before-start",
+    "the deadline {deadline} is not after the start {start}",
+    "Correct the one that is wrong.",
+)
+TOO_FEW_GPUS = template(
+    "card.too-few-gpus",
+    "expected at least {product} GPUs for tensor_parallel x pipeline_parallel, got {gpus}",
+    "Raise gpus, or divide the model less.",
+)
+METRIC_TWICE = template(
+    "card.metric-twice", "the metric {found} is already listed on line {line}", "Keep one of the two."
+)
+
+MODEL_SOURCES = ("model.id", "model.path", "model.parameters")
+"""Exactly one of these is written."""
+
+NEEDED: dict[str, str] = {
+    "model.revision": "model.id",
+    "model.bits": "model.parameters",
+    "model.parameters": "model.bits",
+}
+"""A field, and the one without which it means nothing."""
+
+ONLY_FOR: dict[str, str] = {
+    "concurrency": "inference",
+    "microbatch": "fine-tuning",
+    "accumulation": "fine-tuning",
+    "training": "fine-tuning",
+}
+"""A field, and the only task it belongs to."""
+
+_LENGTHS = ("tokens.short", "tokens.usual", "tokens.required")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a card states: the node of every field that is written, and the value of every one that could be read."""
+
+    nodes: dict[str, Node]
+    values: dict[str, Any]
+
+
+Problems = Iterator[tuple[str, Message]]
+"""Paths and what is wrong there."""
+
+
+def contradictions(found: Found) -> Problems:
+    """Everything in a card that its other statements rule out."""
+    yield from _one_model(found)
+    yield from _needed(found)
+    yield from _right_task(found)
+    yield from _no_rank_of_nothing(found)
+    yield from _growing_lengths(found)
+    yield from _calendar(found)
+    yield from _enough_gpus(found)
+    yield from _distinct_metrics(found)
+
+
+def _against(found: Found, path: str, other: str) -> tuple[str, Message]:
+    return path, CONTRADICTION(other=other, line=found.nodes[other].key_line)
+
+
+def _one_model(found: Found) -> Problems:
+    written = [path for path in MODEL_SOURCES if path in found.nodes]
+    if "model" in found.nodes and isinstance(found.nodes["model"].value, dict) and not written:
+        yield "model", MODEL_INCOMPLETE(accepted=[path.removeprefix("model.") for path in MODEL_SOURCES])
+    for path in written[1:]:
+        yield _against(found, path, written[0])
+    if "weights.format" in found.nodes and "model.bits" in found.nodes:
+        yield _against(found, "weights.format", "model.bits")
+
+
+def _needed(found: Found) -> Problems:
+    for path, other in NEEDED.items():
+        if path in found.nodes and other not in found.nodes:
+            yield path, NEEDS(other=other)
+
+
+def _right_task(found: Found) -> Problems:
+    task = found.values.get("task")
+    for path, accepted in ONLY_FOR.items():
+        if path in found.nodes and task not in (None, accepted):
+            yield path, WRONG_TASK(accepted=accepted, found=task)
+
+
+def _no_rank_of_nothing(found: Found) -> Problems:
+    if found.values.get("training.method") == "full" and "training.rank" in found.nodes:
+        yield _against(found, "training.rank", "training.method")
+
+
+def _tokens(found: Found, path: str) -> int | None:
+    whole = found.values.get(path)
+    if isinstance(whole, TokenCount):
+        return whole.total
+    prompt, output = (found.values.get(f"{path}.{part}") for part in ("prompt", "output"))
+    return None if prompt is None or output is None else int(prompt + output)
+
+
+def _growing_lengths(found: Found) -> Problems:
+    stated = [(path, tokens) for path in _LENGTHS if (tokens := _tokens(found, path)) is not None]
+    for (other, other_tokens), (path, tokens) in itertools.pairwise(stated):
+        if tokens < other_tokens:
+            yield path, TOO_SHORT(tokens=tokens, other=other, other_tokens=other_tokens)
+
+
+def _calendar(found: Found) -> Problems:
+    zone = found.values.get("calendar.timezone")
+    moments: Mapping[str, Moment] = {
+        path: found.values[path] for path in ("calendar.start", "calendar.deadline") if path in found.values
+    }
+    bare = [path for path, moment in moments.items() if not hasattr(moment, "hour")]
+    if bare and zone is None:
+        if "calendar.timezone" not in found.nodes:
+            for path in bare:
+                yield path, NO_ZONE(found=str(moments[path]))
+    elif len(moments) == 2:
+        start = start_of(moments["calendar.start"], zone)
+        deadline = end_of(moments["calendar.deadline"], zone)
+        if deadline <= start:
+            yield "calendar.deadline", DEADLINE_FIRST(deadline=deadline.isoformat(), start=start.isoformat())
+
+
+def _enough_gpus(found: Found) -> Problems:
+    gpus = found.values.get("placement.gpus")
+    product = math.prod(found.values.get(f"placement.{name}", 1) for name in ("tensor_parallel", "pipeline_parallel"))
+    if gpus is not None and product > gpus:
+        yield "placement.gpus", TOO_FEW_GPUS(product=product, gpus=gpus)
+
+
+def _distinct_metrics(found: Found) -> Problems:
+    first: dict[str, str] = {}
+    for path, name in found.values.items():
+        if path.startswith("quality.metrics[") and path.endswith("].name"):
+            if name in first:
+                yield path, METRIC_TWICE(found=name, line=found.nodes[first[name]].line)
+            first.setdefault(name, path)

@@ -1,0 +1,1 @@
+"""Devices and offers: data with sources, and what an offer's own words mean."""

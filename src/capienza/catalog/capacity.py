@@ -1,0 +1,141 @@
+"""What a GPU of an offer can hold: the two capacities that verdicts compare with (DESIGN rule 3).
+
+The driver's own total, where the offer has one, wins. Otherwise every candidate of the name counts: *exclude* compares
+with the largest of them, *fit* with the smallest, and one candidate that no driver figure is known for leaves *fit*
+unknown. The seller's text and its ECC claim change neither: they are statements, not readings.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from decimal import Decimal
+
+import msgspec
+
+from capienza.catalog.device import Device
+from capienza.catalog.devices import load_devices, mig_profiles
+from capienza.catalog.names import has_size, stated_gb
+from capienza.catalog.offer import GpuClaim
+from capienza.units import GIB, MIB
+
+NOT_A_NAME = "the GPU name is not known, so no capacity is"
+SHARED = "the seller divides the GPU and does not say how much of it this is"
+CONTRADICTED = "the seller's memory contradicts the GPU name"
+
+
+class GpuCapacity(msgspec.Struct, frozen=True, kw_only=True):
+    """Capacities of one GPU, or of one MIG instance, in bytes, each with its basis; None is unknown."""
+
+    largest_bytes: int | None
+    largest_basis: str
+    smallest_bytes: int | None
+    smallest_basis: str
+    cuda_total_bytes: int | None = None
+    candidates: tuple[str, ...] = ()
+
+
+class _Bounds(msgspec.Struct, frozen=True):
+    """The same, for one candidate; the largest is always known."""
+
+    largest_bytes: int
+    largest_basis: str
+    smallest_bytes: int | None
+    smallest_basis: str
+    cuda_total_bytes: int | None
+
+
+@functools.lru_cache(maxsize=1024)
+def capacity_of(claim: GpuClaim) -> GpuCapacity:
+    """The capacities of what `claim` describes. Equal claims have equal capacities."""
+    devices = [load_devices()[key] for key in claim.candidates]
+    if claim.memory_source == "driver" and claim.memory_reported_bytes is not None:
+        return _from_driver(claim, claim.memory_reported_bytes, devices)
+    if not devices:
+        return GpuCapacity(largest_bytes=None, largest_basis=NOT_A_NAME, smallest_bytes=None, smallest_basis=NOT_A_NAME)
+    bounds = [_bounds(device, claim) for device in devices]
+    largest = max(bounds, key=lambda bound: bound.largest_bytes)
+    smallest, smallest_basis = _smallest(devices, bounds, claim)
+    cuda = [bound.cuda_total_bytes for bound in bounds]
+    return GpuCapacity(
+        largest_bytes=largest.largest_bytes,
+        largest_basis=largest.largest_basis,
+        smallest_bytes=smallest,
+        smallest_basis=smallest_basis,
+        cuda_total_bytes=None if smallest is None else _least(cuda),
+        candidates=claim.candidates,
+    )
+
+
+def _from_driver(claim: GpuClaim, reported_bytes: int, devices: list[Device]) -> GpuCapacity:
+    """A reading of the very machine: both bounds are that total. CUDA total only where the table saw the same card."""
+    basis = f"{reported_bytes // MIB} MiB reported by the driver, as the offer states"
+    same = len(devices) == 1 and devices[0].smallest_bytes == reported_bytes
+    return GpuCapacity(
+        largest_bytes=reported_bytes,
+        largest_basis=basis,
+        smallest_bytes=reported_bytes,
+        smallest_basis=basis,
+        cuda_total_bytes=devices[0].cuda_total_bytes if same and not is_divided(claim) else None,
+        candidates=claim.candidates,
+    )
+
+
+def is_divided(claim: GpuClaim) -> bool:
+    """True when what is offered is a part of a GPU."""
+    return claim.mig_profile is not None or claim.share not in (None, "whole")
+
+
+def contradicts(claim: GpuClaim) -> bool:
+    """True when the seller's memory fits no candidate of a whole GPU: the name or the memory is wrong."""
+    size = stated_gb(claim.memory_nominal) if claim.memory_nominal and not is_divided(claim) else None
+    return size is not None and not any(has_size(load_devices()[key], size) for key in claim.candidates)
+
+
+def _smallest(devices: list[Device], bounds: list[_Bounds], claim: GpuClaim) -> tuple[int | None, str]:
+    if contradicts(claim):
+        return None, CONTRADICTED
+    for device, bound in zip(devices, bounds, strict=True):
+        if bound.smallest_bytes is None:
+            return None, f"{device.name}: {bound.smallest_basis}"
+    least = min(bounds, key=lambda bound: bound.smallest_bytes or 0)
+    return least.smallest_bytes, least.smallest_basis
+
+
+def _least(amounts: list[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return min(known) if len(known) == len(amounts) else None
+
+
+def _bounds(device: Device, claim: GpuClaim) -> _Bounds:
+    if claim.mig_profile is not None:
+        return _instance(device, claim.mig_profile)
+    if is_divided(claim):
+        return _Bounds(device.largest_bytes, f"whole GPU: {device.largest_basis}", None, SHARED, None)
+    return _Bounds(
+        device.largest_bytes,
+        device.largest_basis,
+        device.smallest_bytes,
+        device.smallest_basis,
+        device.cuda_total_bytes,
+    )
+
+
+def _instance(device: Device, profile: str) -> _Bounds:
+    """One MIG instance. The number in the profile's name is rounded up; only a real reading supports a fit.
+
+    Published constants of a mock (confidence B) exceed what cards show, so they bound from above only.
+    """
+    row = mig_profiles().get((device.key, profile), {})
+    figures_mib = [int(row["reported_mib"])] if row.get("reported_mib") else []
+    figures_mib += [int(Decimal(row["lgip_gib"]) * (GIB // MIB))] if row.get("lgip_gib") else []
+    if figures_mib:
+        most, least = max(figures_mib), min(figures_mib)
+        largest, basis = most * MIB, f"instance {profile}: {most} MiB"
+    else:
+        gigabytes = int(re.split(r"[.g+]", profile)[2])
+        largest, basis = gigabytes * GIB, f"instance {profile}: its name x 2^30 bytes, no reading was collected"
+    if figures_mib and row["confidence"] == "A":
+        return _Bounds(min(largest, device.largest_bytes), basis, least * MIB, f"instance {profile}: {least} MiB", None)
+    unknown = f"instance {profile}: no reading of a real card was collected"
+    return _Bounds(min(largest, device.largest_bytes), basis, None, unknown, None)

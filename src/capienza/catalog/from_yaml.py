@@ -1,0 +1,135 @@
+"""Offers in YAML: a list. Each item that begins a line with "- " is read by itself, so memory does not grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from capienza.catalog.forms import TEXT_KEYS
+from capienza.catalog.lines import lines
+from capienza.catalog.offer import Offer
+from capienza.catalog.session import Session, form_of
+from capienza.catalog.walk import NOT_LIST, shown
+from capienza.errors import Place, template
+from capienza.yamlmarks import DEFAULT_LIMITS, UNREADABLE, Limits, Node, read, read_bytes
+
+TOO_MANY = template(
+    "catalog.too-many-yaml-offers",
+    "{found} offers: more than {limit} in YAML are not read",
+    "Convert the file once: `capienza offers import {file} --out offers.jsonl`",
+)
+
+MAX_YAML_OFFERS = 20_000
+_ITEM_LIMITS = Limits(max_bytes=64 * 1024, max_nodes=5_000, max_depth=8)
+
+
+def read_yaml(path: Path, session: Session, limit: int | None) -> Iterator[Offer]:
+    """The offers of one YAML list. With a `limit`, a longer list is refused before any offer is read."""
+    count = _items(path)
+    if limit is not None and count > limit:
+        session.stop(TOO_MANY(found=count, limit=limit, file=session.file), Place(session.file))
+    for first, text in _chunks(path) if count else [(1, read_bytes(path, DEFAULT_LIMITS.max_bytes))]:
+        reading = read(text, session.file, _ITEM_LIMITS if count else DEFAULT_LIMITS)
+        for problem in reading.problems:
+            session.problems.add(problem.message, _moved(problem.place, first - 1))
+        if reading.root is None:
+            session.seen += 1
+            continue
+        items = reading.root.value
+        if not isinstance(items, list):
+            session.problems.add(NOT_LIST(found=shown(reading.root)), Place(session.file, reading.root.line, 1))
+            continue
+        for item in items:
+            node = _shifted(item, first - 1) if first > 1 else item
+            if (offer := _offer(node, session, bool(reading.problems))) is not None:
+                yield offer
+
+
+def _items(path: Path) -> int:
+    """How many lines begin an item; 0 when the file is not a list written that way."""
+    count = 0
+    for _, line in lines(path):
+        if _begins(line):
+            count += 1
+        elif not count and not (line.isspace() or line.startswith((b"#", b"---"))):
+            return 0
+    return count
+
+
+def _begins(line: bytes) -> bool:
+    return line.startswith((b"- ", b"-\n", b"-\r\n"))
+
+
+def _chunks(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Each item with the number of its first line; what stands before the first item belongs to it."""
+    first, held, size, begun = 1, list[bytes](), 0, False
+    for number, line in lines(path):
+        if _begins(line) and begun:
+            yield first, b"".join(held)
+            first, held, size = number, [], 0
+        begun = begun or _begins(line)
+        if size <= _ITEM_LIMITS.max_bytes:  # one item that is too long is refused by the limits, not kept
+            held.append(line)
+            size += len(line)
+    yield first, b"".join(held)
+
+
+def _offer(node: Node, session: Session, noted: bool) -> Offer | None:
+    place = Place(session.file, node.line, node.column)
+    try:
+        form = msgspec.convert(_plain(node), form_of(node))
+    except (msgspec.ValidationError, _UnreadableError) as error:
+        if not (noted and isinstance(error, _UnreadableError)):
+            session.refused(place, lambda: _with_text(node), error)
+        else:
+            session.count(place)
+        return None
+    return session.offer(form, place, lambda: node)
+
+
+class _UnreadableError(ValueError):
+    """A value whose problem is already noted."""
+
+
+def _plain(node: Node, key: str | None = None) -> Any:
+    """The tree without its places; a number that stands for text becomes the text."""
+    value = node.value
+    if isinstance(value, dict):
+        return {name: _plain(child, name) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_plain(child) for child in value]
+    if value is UNREADABLE:
+        raise _UnreadableError
+    if key in TEXT_KEYS and isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def _with_text(node: Node, key: str | None = None) -> Node:
+    """The same tree with such numbers as text, for the walk that explains what is wrong."""
+    value = node.value
+    if isinstance(value, dict):
+        value = {name: _with_text(child, name) for name, child in value.items()}
+    elif isinstance(value, list):
+        value = [_with_text(child) for child in value]
+    elif key in TEXT_KEYS and isinstance(value, int | Decimal) and not isinstance(value, bool):
+        value = str(value)
+    return Node(value, node.line, node.column, node.key_line, node.key_column)
+
+
+def _shifted(node: Node, by: int) -> Node:
+    """The same tree `by` lines further down."""
+    value = node.value
+    if isinstance(value, dict):
+        value = {name: _shifted(child, by) for name, child in value.items()}
+    elif isinstance(value, list):
+        value = [_shifted(child, by) for child in value]
+    return Node(value, node.line + by, node.column, node.key_line + by if node.key_line else 0, node.key_column)
+
+
+def _moved(place: Place, by: int) -> Place:
+    return Place(place.file, place.line + by if place.line else None, place.column, place.key)

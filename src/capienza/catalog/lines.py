@@ -1,0 +1,48 @@
+"""The lines of a file of any size, each bounded, with every failure to read it named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from capienza.errors import InputError, Place, UnreachableError, template
+from capienza.units import KIB, format_size
+from capienza.yamlmarks.source import NOT_A_FILE, NOT_FOUND, UNREADABLE_FILE
+
+LINE_TOO_LONG = template(
+    "catalog.line-too-long",
+    "a line of more than {limit}",
+    "Write one offer for each line, or check that it is the file you meant.",
+)
+
+MAX_LINE = 64 * KIB
+LINE_LIMIT = format_size(MAX_LINE, "KiB", 0)
+_BOM = b"\xef\xbb\xbf"
+
+
+def open_file(path: Path) -> BinaryIO:
+    """The file, open for reading. Raises `UnreachableError` when it is not there or not readable."""
+    place = Place(str(path))
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise UnreachableError(NOT_FOUND(), place) from None
+    except IsADirectoryError:
+        raise UnreachableError(NOT_A_FILE(), place) from None
+    except (OSError, ValueError) as error:
+        raise UnreachableError(UNREADABLE_FILE(reason=getattr(error, "strerror", None) or str(error)), place) from error
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Each line with its number from 1 and its end, without the file's byte-order mark.
+
+    Raises `InputError` at a line longer than `MAX_LINE` bytes.
+    """
+    with open_file(path) as file:
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                raise InputError(LINE_TOO_LONG(limit=LINE_LIMIT), Place(str(path), number))
+            yield number, line.removeprefix(_BOM) if number == 1 else line

@@ -1,0 +1,43 @@
+"""The entry point: the table of commands, and how a call ends."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from capienza import __version__
+from capienza.cli.base import Root, lang_option
+
+COMMANDS = {
+    "size": ("capienza.cli.size", "The memory ledger of a card or model, and its peaks."),
+    "decide": ("capienza.cli.decide", "Verdicts and shortlist over offers, with what proves them."),
+    "card": ("capienza.cli.card", "Write, check and document workload cards."),
+    "offers": ("capienza.cli.offers", "List, check and convert files of offers."),
+    "devices": ("capienza.cli.devices", "The GPUs of the catalogue, with every capacity known."),
+}
+
+
+@click.group(
+    cls=Root,
+    table=COMMANDS,
+    help="Which GPU configuration can I adopt for this defined workload, at what total cost, and what proves it?",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="capienza")
+@lang_option
+def cli() -> None:
+    """The program."""
+
+
+def main() -> None:
+    """Run the program and exit with the code of DESIGN section 5."""
+    try:
+        code = cli.main(prog_name="capienza", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except BaseException as error:
+        from capienza.cli.failure import fail
+
+        code = fail(error, sys.argv[1:])
+    sys.exit(code if isinstance(code, int) else 0)

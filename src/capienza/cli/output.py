@@ -1,0 +1,84 @@
+"""Data on stdout, in the form that was asked for: rich tables on a terminal, plain text in a pipe, JSON, Markdown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from capienza.canon import pretty
+from capienza.cli.base import language
+from capienza.i18n.translator import Say, speaker
+from capienza.report.blocks import Document, Heading, Items, Paragraph
+from capienza.report.markdown import markdown
+from capienza.report.plain import plain_text, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def current_say() -> Say:
+    """The language of the running command."""
+    return speaker(language(click.get_current_context()))
+
+
+def show(
+    form: str,
+    as_json: bool,
+    *,
+    document: Callable[[Say], Document],
+    data: Callable[[], dict[str, Any]],
+    sheet: Callable[[Say], Document] | None = None,
+) -> None:
+    """Show one result. `sheet` is what Markdown shows when it differs from what a terminal shows."""
+    if as_json or form == "json":
+        sys.stdout.write(pretty(data()) + "\n")
+    elif form == "md":
+        sys.stdout.write(markdown((sheet or document)(current_say())))
+    else:
+        show_document(document(current_say()))
+
+
+def show_document(document: Document) -> None:
+    """A document for people; without rich, or in a pipe, the same in plain text."""
+    console = _console()
+    if console is None:
+        sys.stdout.write(plain_text(document))
+    else:
+        _show_rich(document, console)
+
+
+def _console() -> Console | None:
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(highlight=False)
+
+
+def _show_rich(document: Document, console: Console) -> None:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    for block in document:
+        match block:
+            case Heading(text, level):
+                console.print(Text(visible(text), style="bold underline" if level == 1 else "bold"))
+            case Paragraph(text):
+                console.print(Text(visible(text)))
+            case Items(items):
+                for item in items:
+                    console.print(Text(f"• {visible(item)}"))
+            case table:
+                grid = RichTable(title=table.title or None, title_justify="left")
+                for index, column in enumerate(table.columns):
+                    grid.add_column(Text(column), justify="right" if index in table.numeric else "left")
+                for row in table.rows:
+                    grid.add_row(*(Text(visible(cell)) for cell in row))
+                console.print(grid)
+        console.print()

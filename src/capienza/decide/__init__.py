@@ -1,0 +1,1 @@
+"""Verdicts with three values from requirements, predictions, offers and records."""

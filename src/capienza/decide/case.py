@@ -1,0 +1,128 @@
+"""One offer in front of a criterion: the card, the sizing of its card class, and the records that may speak.
+
+A `Sizing` is what the predictors and the catalogue say of one kind of GPU; it is asked for once for all offers
+that share it. A criterion reads a `Case` and no clock, file or network.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from capienza.card.model import Card, Placement
+from capienza.catalog.offer import GpuClaim, Offer
+from capienza.decide.cost import Cost, Hours
+from capienza.decide.verdict import EvidenceRef
+from capienza.errors import Message
+from capienza.evidence.record import Record, Scope
+from capienza.evidence.standing import Standing
+from capienza.ledger.capacity import Capacity
+from capienza.ledger.ledger import Ledger
+from capienza.truth import Truth
+
+
+class RuleFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule of the catalogue says of the combination. Satisfied is necessary, never sufficient."""
+
+    truth: Truth
+    reason: Message
+    evidence: EvidenceRef
+
+
+class Sizing(msgspec.Struct, frozen=True, kw_only=True):
+    """Prediction and capacity for one GPU claim and a number of GPUs.
+
+    `ledger` or `capacity` None: refused, with the reason in `refusals`. Identity fields are as resolved: the
+    model's name, commit and resident formats. `context_bytes` is what the driver's context takes on one GPU.
+    """
+
+    ledger: Ledger | None = None
+    capacity: Capacity | None = None
+    refusals: tuple[Message, ...] = ()
+    max_positions: int | None = None
+    max_positions_source: str = ""
+    model_name: str | None = None
+    revision: str | None = None
+    weight_format: str | None = None
+    kv_format: str | None = None
+    context_bytes: int | None = None
+    rules: tuple[RuleFinding, ...] = ()
+    source: str = ""
+
+
+SizingFor = Callable[[GpuClaim, int], Sizing]
+
+
+class Evidence:
+    """The records that count, found by the quantities they state or by the offer they name."""
+
+    def __init__(self, standing: Standing) -> None:
+        self.weak = standing.weak
+        self.counting = standing.counting
+        self.set_aside = standing.set_aside
+        self._by_quantity = _index(self.counting)
+        self.waivers = tuple(record for record in self.counting if record.kind == "waiver")
+        self.offers = frozenset(r.scope.offer for r in self.counting if r.scope.offer is not None)
+
+    def about(self, *quantities: str) -> tuple[Record, ...]:
+        """Counting records with a claim on any of these, waivers apart, sorted by id."""
+        found = {r.id: r for quantity in quantities for r in self._by_quantity.get(quantity, ())}
+        return tuple(found[identity] for identity in sorted(found))
+
+    def aside(self, *quantities: str) -> tuple[Message, ...]:
+        """Why records on these quantities do not count at all."""
+        wanted = set(quantities)
+        return tuple(
+            reason for record, reason in self.set_aside if any(claim.quantity in wanted for claim in record.claims)
+        )
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a criterion judges. `shared` keeps what is worked out once for all offers of one card class."""
+
+    card: Card
+    offer: Offer
+    sizing: Sizing
+    needs: tuple[Scope, ...]
+    """What evidence must cover, one for each GPU that the seller's name may mean; never empty."""
+    evidence: Evidence
+    now: datetime.datetime
+    shared: dict[str, Any]
+    document: EvidenceRef | None
+    """The document the offer was read from; None when there is none that counts now, with the reason beside."""
+    document_problem: Message | None
+    hours: Hours
+    cost: Cost
+
+
+def gpus_per_copy(card: Card) -> int:
+    """GPUs that one copy of the model is divided over; 1 when the card states no placement."""
+    placement = card.placement
+    if not isinstance(placement, Placement):
+        return 1
+    return max(placement.gpus or 1, placement.tensor_parallel * placement.pipeline_parallel)
+
+
+def gpus_in_all(card: Card) -> int:
+    """GPUs that the card asks for: all copies together.
+
+    `gpus` may already count the data-parallel shards of one training run; then it is the total.
+    """
+    placement = card.placement
+    if not isinstance(placement, Placement):
+        return 1
+    copy = gpus_per_copy(card)
+    divided = placement.tensor_parallel * placement.pipeline_parallel * placement.data_parallel
+    return copy if copy == divided else copy * placement.data_parallel
+
+
+def _index(records: Iterable[Record]) -> dict[str, list[Record]]:
+    index: dict[str, list[Record]] = {}
+    for record in records:
+        if record.kind != "waiver":
+            for quantity in {claim.quantity for claim in record.claims}:
+                index.setdefault(quantity, []).append(record)
+    return index

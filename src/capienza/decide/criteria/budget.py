@@ -1,0 +1,157 @@
+"""Budget and calendar: the whole package within the cap, and the whole plan within the window.
+
+The cap is compared with the total of all lots for all days. Only a documented excess excludes: the least that
+must be paid is above the cap, or documented hours do not fit. An amount in another currency counts only through
+a dated exchange rate.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+import msgspec
+
+from capienza.card.model import NONE, Budget, Calendar
+from capienza.decide.case import Case
+from capienza.decide.cost import Cost
+from capienza.decide.need import NOT_STATED
+from capienza.decide.runs import card_file
+from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
+from capienza.decide.weigh import Stance, conclude, weigh
+from capienza.decide.window import SETTLE_DURATIONS, judge_calendar
+from capienza.errors import template
+from capienza.evidence.claims import EXCHANGE_RATE, find
+from capienza.evidence.rank import OFFER_DOCUMENT, rank
+from capienza.truth import Truth
+from capienza.units import Money
+
+CRITERION = "budget"
+CENT = Decimal("0.01")
+
+NOT_APPLICABLE = template("decide.budget-not-applicable", "the card says {field}: none")
+WITHIN = template("decide.cost-within", "the package costs {cost}; the cap is {cap}")
+ABOVE = template(
+    "decide.cost-above",
+    "at least {cost} must be paid; the cap is {cap}",
+    "look for a cheaper offer; a preference does not lift the cap",
+)
+COST_OPEN = template(
+    "decide.cost-open",
+    "at least {least} must be paid, {planned} as planned; the cap is {cap}",
+    "the hours or the bill are not documented in every part",
+)
+COST_AT_LEAST = template(
+    "decide.cost-at-least",
+    "at least {least} must be paid; the cap is {cap}",
+    "the missing parts are named beside it",
+)
+CURRENCY_DIFFERS = template(
+    "decide.currency-differs",
+    "the offer is in {currency}, the cap in {cap_currency}, and no dated exchange rate is in the records",
+    "ask for a price in {cap_currency}, or add a document with the rate",
+)
+SETTLE_RATE = template(
+    "decide.settle-rate",
+    "add a document record with exchange_rate {currency}/{cap_currency} and the date it expires",
+    "capienza evidence add",
+)
+CONVERTED = template(
+    "decide.cost-converted",
+    "{original} is {cost} at the rate of record {record}",
+)
+
+
+def judge(case: Case) -> CriterionVerdict:
+    """Are cap and window met by what documents state?"""
+    return conclude(CRITERION, [_budget(case), _calendar(case)])
+
+
+def _budget(case: Case) -> Finding:
+    budget, cost = case.card.budget, case.cost
+    if budget == NONE:
+        return Finding(truth=None, reasons=(NOT_APPLICABLE(field="budget"),))
+    if not isinstance(budget, Budget):
+        reason = NOT_STATED(field="budget.cap")
+        return Finding(truth=Truth.UNKNOWN, reasons=(reason,), settle=(reason,))
+    problems = (case.document_problem,) if case.document_problem else ()
+    if cost.minimum is None or case.document is None:
+        return Finding(truth=Truth.UNKNOWN, reasons=problems + cost.missing, settle=problems + cost.missing)
+    if cost.minimum.currency == budget.cap.currency:
+        return weigh([_stance(case, cost, budget.cap, OFFER_DOCUMENT, case.document)])
+    return _converted(case, cost, budget.cap, case.document)
+
+
+def _calendar(case: Case) -> Finding:
+    calendar = case.card.calendar
+    if calendar == NONE:
+        return Finding(truth=None, reasons=(NOT_APPLICABLE(field="calendar"),))
+    if not isinstance(calendar, Calendar):
+        reason = NOT_STATED(field="calendar")
+        return Finding(truth=Truth.UNKNOWN, reasons=(reason,), settle=(reason,))
+    return judge_calendar(case, calendar, case.hours)
+
+
+def _stance(case: Case, cost: Cost, cap: Money, weight: int, evidence: EvidenceRef) -> Stance:
+    """What a cost in the currency of the cap comes to."""
+    least, planned = cost.minimum or cap, cost.planned
+    if least.amount > cap.amount:
+        reasons = (ABOVE(cost=least, cap=cap), *cost.notes)
+        return Stance(says="violates", rank=weight, evidence=evidence, reasons=reasons)
+    if cost.is_exact and planned is not None and planned.amount <= cap.amount:
+        reasons = (WITHIN(cost=planned, cap=cap), *cost.notes)
+        return Stance(says="supports", rank=weight, evidence=evidence, reasons=reasons)
+    open_cost = (
+        COST_AT_LEAST(least=least, cap=cap) if planned is None else COST_OPEN(least=least, planned=planned, cap=cap)
+    )
+    return Stance(
+        says="doubts",
+        rank=weight,
+        evidence=evidence,
+        reasons=(open_cost, *cost.missing, *cost.notes),
+        settle=cost.missing or (*cost.notes, SETTLE_DURATIONS(card=card_file(case))),
+    )
+
+
+def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Finding:
+    """The comparison through each exchange rate on record, weighed like any other statements."""
+    stances = []
+    for record in case.evidence.about(EXCHANGE_RATE):
+        if record.kind != "document" or record.id in case.evidence.weak:
+            continue
+        for claim in find(record, EXCHANGE_RATE):
+            converted = _convert(cost, cap.currency, str(claim.value), claim.unit or "")
+            if converted is not None and cost.minimum is not None and converted.minimum is not None:
+                note = CONVERTED(original=cost.minimum, cost=converted.minimum, record=record.id[:12])
+                stance = _stance(case, converted, cap, rank(record), cite(record))
+                stances.append(msgspec.structs.replace(stance, reasons=(*stance.reasons, note)))
+    if not stances:
+        currencies = {"currency": cost.currency or "", "cap_currency": cap.currency}
+        return Finding(
+            truth=Truth.UNKNOWN,
+            reasons=(CURRENCY_DIFFERS(**currencies), *case.evidence.aside(EXCHANGE_RATE)),
+            evidence=(document,),
+            settle=(SETTLE_RATE(**currencies),),
+        )
+    finding = weigh(stances)
+    return msgspec.structs.replace(finding, evidence=(document, *finding.evidence))
+
+
+def _convert(cost: Cost, currency: str, value: str, unit: str) -> Cost | None:
+    """The cost in `currency` by a rate "EUR/USD" (what one EUR costs in USD), in either direction."""
+    try:
+        rate = Decimal(value)
+    except InvalidOperation:
+        return None
+    if not rate.is_finite() or rate <= 0:
+        return None
+    if unit == f"{cost.currency}/{currency}":
+        factor = rate
+    elif unit == f"{currency}/{cost.currency}":
+        factor = 1 / rate
+    else:
+        return None
+
+    def convert(money: Money | None) -> Money | None:
+        return Money((money.amount * factor).quantize(CENT), currency) if money else None
+
+    return msgspec.structs.replace(cost, minimum=convert(cost.minimum), planned=convert(cost.planned))

@@ -1,0 +1,117 @@
+"""Compatibility: engine, version, weight format and GPU work together, by official documentation or by a probe.
+
+A rule of the catalogue that is violated excludes; one that holds is necessary, not sufficient. An environment
+asked for when ordering is a wish and proves nothing.
+"""
+
+from __future__ import annotations
+
+from capienza.decide.case import Case
+from capienza.decide.need import unstated
+from capienza.decide.runs import card_file
+from capienza.decide.verdict import CriterionVerdict, Finding, cite
+from capienza.decide.weigh import Says, Stance, conclude, for_every_gpu, in_scope, shorten, weigh
+from capienza.errors import Message, template
+from capienza.evidence.claims import COMPATIBILITY, COMPLETED, OUTCOME, SATISFIED, VIOLATED, word
+from capienza.evidence.rank import OFFER_DOCUMENT, rank
+from capienza.evidence.record import Record, Scope
+from capienza.truth import Truth
+
+CRITERION = "compatibility"
+STATED = ("model", "engine", "engine_version", "weight_format")
+FIELDS = (*STATED, "kv_format", "gpu")
+
+VERIFIED = template(
+    "decide.compatibility-verified",
+    "record {record}: {engine} {version} runs {format} on {gpu}",
+)
+BROKEN = template(
+    "decide.compatibility-broken",
+    "record {record}: {engine} {version} does not run {format} on {gpu}",
+    "choose another engine, version, format or GPU",
+)
+UNVERIFIED = template(
+    "decide.compatibility-unverified",
+    "nothing in scope shows {engine} {version} with {format} on {gpu}; an environment asked for is a wish",
+    "cite the engine's documentation, or probe the intended environment",
+)
+SETTLE = template(
+    "decide.settle-compatibility",
+    "a document on {engine} {version} that names {format} and {gpu}, or a short run that completes there",
+    "capienza measure {card} --stage short -- COMMAND, then capienza evidence add",
+)
+
+
+def judge(case: Case) -> CriterionVerdict:
+    """Is the combination verified, violated, or only wished for?"""
+    return conclude(CRITERION, [for_every_gpu(case, lambda need: _judge_gpu(case, need))])
+
+
+def _judge_gpu(case: Case, need: Scope) -> Finding:
+    open_fields = unstated(need, STATED)
+    stances = [
+        Stance(says="violates", rank=OFFER_DOCUMENT, evidence=rule.evidence, reasons=(rule.reason,))
+        for rule in case.sizing.rules
+        if rule.truth is Truth.FALSE
+    ]
+    reasons: list[Message] = list(open_fields)
+    if not open_fields:
+        records, reasons = in_scope(_relevant(case), need, FIELDS)
+        reasons += case.evidence.aside(COMPATIBILITY, OUTCOME)
+        for record in records:
+            says = _says(record)
+            doubts = case.evidence.weak.get(record.id, ())
+            if says == "supports" and doubts:
+                reasons += doubts
+            elif says:
+                stances.append(_stance(record, need, says))
+    finding = weigh(stances)
+    if finding.truth is not Truth.UNKNOWN:
+        return finding
+    reasons = [rule.reason for rule in case.sizing.rules if rule.truth is Truth.UNKNOWN] + reasons
+    settle: tuple[Message, ...] = open_fields
+    if not open_fields:
+        names = _names(need)
+        settle = (SETTLE(card=card_file(case), **names),)
+        if not stances:
+            reasons.insert(0, UNVERIFIED(**names))
+    return Finding(
+        truth=Truth.UNKNOWN,
+        reasons=(*finding.reasons, *shorten(reasons)),
+        evidence=finding.evidence,
+        settle=(*finding.settle, *settle),
+        failures=finding.failures,
+    )
+
+
+def _relevant(case: Case) -> list[Record]:
+    return [
+        record
+        for record in case.evidence.about(COMPATIBILITY, OUTCOME)
+        if record.kind in ("document", "measurement") and _says(record)
+    ]
+
+
+def _says(record: Record) -> Says | None:
+    """A word on compatibility; without one, a measured run that completed shows it."""
+    stated = word(record, COMPATIBILITY)
+    if stated == VIOLATED:
+        return "violates"
+    if stated == SATISFIED or (record.kind == "measurement" and stated is None and word(record, OUTCOME) == COMPLETED):
+        return "supports"
+    return None
+
+
+def _stance(record: Record, need: Scope, says: Says) -> Stance:
+    text = VERIFIED if says == "supports" else BROKEN
+    reason = text(record=record.id[:12], **_names(need))
+    return Stance(says=says, rank=rank(record, need.offer), evidence=cite(record), reasons=(reason,))
+
+
+def _names(need: Scope) -> dict[str, str]:
+    return {
+        "engine": need.engine or "",
+        "version": need.engine_version or "",
+        "format": need.weight_format or "",
+        "gpu": need.gpu or "",
+    }

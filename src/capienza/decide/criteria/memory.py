@@ -1,0 +1,236 @@
+"""Memory per GPU: measured peaks of the complete cycle, with a margin that has a reason.
+
+A prediction alone is to confirm, except for the proof by arithmetic: a provable floor above the largest capacity
+that the name allows cannot be run. Every figure is of one GPU: capacities are never added (DESIGN rule 11).
+"""
+
+from __future__ import annotations
+
+from capienza import __version__
+from capienza.canon import digest
+from capienza.decide.case import Case
+from capienza.decide.need import NOT_STATED
+from capienza.decide.readings import cycle_of
+from capienza.decide.runs import card_file, doubt, not_completed, required_load, runs, settle_by_measuring
+from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
+from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
+from capienza.errors import Message, template
+from capienza.evidence.claims import OUT_OF_MEMORY, OUTCOME, PEAK, word
+from capienza.evidence.rank import rank
+from capienza.evidence.record import Record, Scope
+from capienza.evidence.scope import scope_text
+from capienza.ledger.capacity import exceeds
+from capienza.truth import Truth
+
+CRITERION = "memory"
+
+FLOOR = template(
+    "decide.memory-floor",
+    "{device} needs at least {floor_bytes}, provably; the largest capacity of this name leaves {usable_bytes} ({basis})",
+    "capienza size CARD --explain weights shows the calculation",
+)
+OOM = template(
+    "decide.memory-oom",
+    "record {record}: out of memory in phase {phase} on the required load or a smaller one",
+    "capienza alternatives {card} --failed {phase}",
+)
+COVERED = template(
+    "decide.memory-covered",
+    "record {record}: the complete cycle leaves {room_bytes}; the card asks for a margin of {margin_bytes}",
+)
+SHORT = template(
+    "decide.memory-margin-short",
+    "record {record}: the fullest reading leaves {room_bytes}; the card asks for a margin of {margin_bytes}",
+    "state a smaller margin with its reason, or choose a card with more memory",
+)
+OVERFULL = template(
+    "decide.memory-overfull",
+    "record {record}: the fullest reading is {excess_bytes} above the usable capacity of this offer",
+    "check others_use and which GPU was measured",
+)
+PHASES_MISSING = template(
+    "decide.memory-phases-missing",
+    "record {record} has no peak on every GPU for {phases}",
+    "repeat the run so that each of these phases is executed",
+)
+INCOMPARABLE = template(
+    "decide.memory-incomparable",
+    "record {record}: the counters of {phases} have no known capacity to be compared with",
+    "record a device or process reading, or context_bytes beside allocated and reserved",
+)
+PREDICTED = template(
+    "decide.memory-predicted-only",
+    "predicted, not measured: {device} peaks at {expected_bytes} ({floor_bytes} to {ceiling_bytes})",
+    "capienza measure runs the cycle and records its peaks",
+)
+AT_LEAST = template(
+    "decide.memory-at-least",
+    "the prediction is a lower bound: {entries} unknown",
+    "capienza size {card} --explain ENTRY says what each needs",
+)
+CAPACITY_UNKNOWN = template(
+    "decide.memory-capacity-unknown",
+    "no driver's figure is known for this GPU, so no peak can be compared with it",
+    "ask the seller for the output of nvidia-smi",
+)
+NO_PREDICTION = template(
+    "decide.memory-no-prediction",
+    "no peak was predicted for this GPU",
+    "capienza size CARD says what is missing",
+)
+MARGIN_UNREASONED = template(
+    "decide.memory-margin-unreasoned",
+    "the margin of {margin_bytes} has no reason",
+    "write margin.reason: a margin without a reason is no more reliable than a rounded figure",
+)
+
+
+def judge(case: Case) -> CriterionVerdict:
+    """Does the complete cycle fit on each GPU, with the margin the card asks for?"""
+    return conclude(CRITERION, [for_every_gpu(case, lambda need: _judge_gpu(case, need))])
+
+
+def observed_margin(case: Case) -> int | None:
+    """The least room that runs covering the need left, over all GPUs; None when no such run is known."""
+    rooms = [
+        cycle.room_bytes
+        for need in case.needs
+        for record in runs(case, need, PEAK)[0]
+        if not not_completed(record) and (cycle := cycle_of(case, record, need.gpus or 1)).room_bytes is not None
+        if cycle.is_complete
+    ]
+    return min(rooms, default=None) if not required_load(case) else None
+
+
+def calculation(case: Case, need: Scope) -> EvidenceRef:
+    """The prediction as evidence, identified by the digest of ledger and capacity."""
+    sha256 = digest([case.sizing.ledger, case.sizing.capacity])
+    return EvidenceRef(id="calculation", version=__version__, scope=scope_text(need), sha256=sha256)
+
+
+def _judge_gpu(case: Case, need: Scope) -> Finding:
+    open_load = required_load(case)
+    open_fields = (*open_load, *_open_margin(case))
+    stances = _proof(case, need)
+    reasons: list[Message] = []
+    if not open_load:
+        successes, failures, reasons = runs(case, need, PEAK, OUTCOME)
+        stances += [stance for record in failures if (stance := _failed(case, record, need))]
+        for record in successes:
+            stance, doubts = _covered(case, record, need)
+            stances += [stance] if stance else []
+            reasons += doubts
+    finding = weigh(stances)
+    if finding.truth is Truth.FALSE or (finding.truth is Truth.TRUE and not open_fields):
+        return finding
+    evidence = finding.evidence
+    if not stances:
+        reasons = [*_predicted(case), *reasons]
+        evidence = (calculation(case, need),) if case.sizing.ledger else ()
+    return Finding(
+        truth=Truth.UNKNOWN,
+        reasons=(*open_fields, *finding.reasons, *shorten(reasons)),
+        evidence=evidence,
+        settle=open_fields if finding.truth is Truth.TRUE else (*open_fields, *finding.settle, *_settle(case)),
+        failures=finding.failures,
+    )
+
+
+def _proof(case: Case, need: Scope) -> list[Stance]:
+    """The floor of each GPU against the largest capacity the name allows."""
+    ledger, capacity = case.sizing.ledger, case.sizing.capacity
+    if ledger is None or capacity is None:
+        return []
+    reasons = []
+    for device in ledger.gpus:
+        peak = ledger.predicted_peak(device)
+        if exceeds(peak, capacity) is Truth.TRUE:
+            reasons.append(
+                FLOOR(
+                    device=device,
+                    floor_bytes=peak.amount.floor,
+                    usable_bytes=capacity.largest_usable_bytes,
+                    basis=capacity.largest_basis,
+                )
+            )
+    if not reasons:
+        return []
+    return [Stance(says="violates", rank=None, evidence=calculation(case, need), reasons=tuple(reasons))]
+
+
+def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
+    """What a run of the load, or of a smaller one, says against it."""
+    if word(record, OUTCOME) == OUT_OF_MEMORY:
+        phase = next((claim.phase for claim in record.claims if claim.quantity == OUTCOME and claim.phase), "unknown")
+        reason = OOM(record=record.id[:12], phase=phase, card=card_file(case))
+        return Stance(says="violates", rank=rank(record, need.offer), evidence=cite(record), reasons=(reason,))
+    short = _short(case, record, need)
+    return doubt(case, record, need, short) if short else None
+
+
+def _short(case: Case, record: Record, need: Scope) -> Message | None:
+    """A reason when the fullest reading does not leave the margin."""
+    room = cycle_of(case, record, need.gpus or 1).room_bytes
+    margin = case.card.margin.amount_bytes if case.card.margin else 0
+    if room is None or room >= margin:
+        return None
+    if room < 0:
+        return OVERFULL(record=record.id[:12], excess_bytes=-room)
+    return SHORT(record=record.id[:12], room_bytes=room, margin_bytes=margin)
+
+
+def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, list[Message]]:
+    """What a run at the required dimensions or larger ones says for the cycle, or why it says nothing."""
+    cycle = cycle_of(case, record, need.gpus or 1)
+    obstacle = not_completed(record) or _short(case, record, need)
+    doubts = [obstacle] if obstacle else []
+    if cycle.missing:
+        doubts.append(PHASES_MISSING(record=record.id[:12], phases=list(cycle.missing)))
+    if cycle.incomparable:
+        doubts.append(INCOMPARABLE(record=record.id[:12], phases=list(cycle.incomparable)))
+    doubts += case.evidence.weak.get(record.id, ())
+    if doubts or cycle.room_bytes is None:
+        return None, doubts
+    margin = case.card.margin.amount_bytes if case.card.margin else 0
+    covered = COVERED(record=record.id[:12], room_bytes=cycle.room_bytes, margin_bytes=margin)
+    return Stance(says="supports", rank=rank(record, need.offer), evidence=cite(record), reasons=(covered,)), []
+
+
+def _predicted(case: Case) -> list[Message]:
+    """The prediction in words, or why there is none."""
+    ledger, capacity = case.sizing.ledger, case.sizing.capacity
+    reasons = list(case.sizing.refusals)
+    if ledger is None:
+        reasons.append(NO_PREDICTION())
+    else:
+        device = max(ledger.gpus, key=lambda gpu: ledger.predicted_peak(gpu).amount.expected)
+        peak = ledger.predicted_peak(device)
+        reasons.append(
+            PREDICTED(
+                device=device,
+                expected_bytes=peak.amount.expected,
+                floor_bytes=peak.amount.floor,
+                ceiling_bytes=peak.amount.ceiling,
+            )
+        )
+        if peak.missing:
+            reasons.append(AT_LEAST(entries=peak.missing, card=card_file(case)))
+    if capacity is None or capacity.smallest_bytes is None:
+        reasons.append(CAPACITY_UNKNOWN())
+    return reasons
+
+
+def _settle(case: Case) -> tuple[Message, ...]:
+    """The run that settles it, and the proof each unknown entry of the prediction expects."""
+    entries = case.sizing.ledger.entries if case.sizing.ledger else ()
+    proofs = dict.fromkeys(entry.expected_proof for entry in entries if entry.expected_proof is not None)
+    return (*settle_by_measuring(case), *proofs)
+
+
+def _open_margin(case: Case) -> tuple[Message, ...]:
+    margin = case.card.margin
+    if margin is None:
+        return (NOT_STATED(field="margin"),)
+    if not (margin.reason or "").strip():
+        return (MARGIN_UNREASONED(margin_bytes=margin.amount_bytes),)
+    return ()

@@ -1,0 +1,262 @@
+"""Placement and server: enough GPUs, where they sit, how they are linked, and the machine around them.
+
+Two cards are not one memory space: only the card's placement divides a model, and a division over several GPUs
+is computed first and then verified by a run on that many. A property below the need in a document excludes; one
+that no document states is to confirm, by name.
+"""
+
+from __future__ import annotations
+
+from capienza.card.model import NONE, Card, Host, Placement
+from capienza.decide.case import Case, gpus_in_all, gpus_per_copy
+from capienza.decide.documents import PropertyTexts, judge_property
+from capienza.decide.need import NOT_STATED
+from capienza.decide.runs import not_completed, required_load, runs, settle_by_measuring
+from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
+from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
+from capienza.errors import Message, template
+from capienza.evidence.claims import OUTCOME
+from capienza.evidence.rank import rank
+from capienza.evidence.record import Scope
+from capienza.truth import Truth
+
+CRITERION = "placement"
+LINKS_ENOUGH = {"pcie": ("pcie", "nvlink", "xgmi"), "nvlink": ("nvlink",), "xgmi": ("xgmi",)}
+"""Documented links that meet a needed one; any other word must be documented as written."""
+
+NOT_APPLICABLE = template("decide.placement-not-applicable", "the card says {field}: none")
+ONE_GPU = template("decide.placement-one-gpu", "one GPU: no link between GPUs is needed")
+GPUS_ENOUGH = template("decide.placement-gpus-enough", "{offered} GPUs offered, {needed} needed")
+GPUS_TOO_FEW = template(
+    "decide.placement-gpus-too-few",
+    "{offered} GPUs offered, {needed} needed",
+    "look for an offer with more GPUs; memory of several offers does not join",
+)
+SPLIT_IN_NODE = template("decide.placement-split-in-node", "{stated} GPUs per node, {needed} needed in one")
+SPLIT_IMPOSSIBLE = template(
+    "decide.placement-split-impossible",
+    "{stated} GPUs per node; the card divides each layer over {needed}, which must sit in one node",
+    "look for an offer with at least {needed} GPUs in one node",
+)
+NODE_UNDOCUMENTED = template(
+    "decide.placement-node-undocumented",
+    "no document says how many GPUs sit in one node; {needed} are needed",
+    "8 GPUs may be 1 x 8 or 8 x 1",
+)
+ASK_NODE = template(
+    "decide.settle-node",
+    "have the document state gpus_per_node; {needed} or more settles it",
+    "ask the seller",
+)
+ACROSS_NODES = template(
+    "decide.placement-across-nodes",
+    "one copy needs {copy} GPUs and is divided over nodes; the link between nodes is {link} Gbit/s",
+    "a placement over nodes must be verified by a run",
+)
+ACROSS_NODES_UNKNOWN = template(
+    "decide.placement-across-nodes-unknown",
+    "one copy needs {copy} GPUs and is divided over nodes; no document states the link between nodes",
+    "ask the seller for the link between nodes",
+)
+VERIFIED = template("decide.placement-verified", "record {record}: the load completed on {gpus} GPUs placed this way")
+UNVERIFIED = template(
+    "decide.placement-unverified",
+    "the division over {gpus} GPUs is computed, not verified",
+    "capienza measure runs it and reads every GPU",
+)
+
+LINK = PropertyTexts(
+    template("decide.link-enough", "link between GPUs: {stated} documented, {needed} needed"),
+    template(
+        "decide.link-below",
+        "link between GPUs: {stated} documented, {needed} needed",
+        "look for an offer with that link",
+    ),
+    template("decide.link-undocumented", "no document states the link between GPUs; {needed} is needed", "ask for it"),
+    template("decide.settle-link", "have the document state gpu_link: {needed}", "ask the seller"),
+)
+RAM = PropertyTexts(
+    template("decide.ram-enough", "RAM: {stated_bytes} documented, {needed_bytes} needed"),
+    template("decide.ram-below", "RAM: {stated_bytes} documented, {needed_bytes} needed", "look for a larger server"),
+    template("decide.ram-undocumented", "no document states the RAM; {needed_bytes} is needed", "ask for it"),
+    template(
+        "decide.settle-ram", "have the document state ram_bytes; {needed_bytes} or more settles it", "ask the seller"
+    ),
+)
+STORAGE = PropertyTexts(
+    template("decide.storage-enough", "storage: {stated_bytes} documented, {needed_bytes} needed"),
+    template(
+        "decide.storage-below",
+        "storage: {stated_bytes} documented, {needed_bytes} needed",
+        "look for a larger disk",
+    ),
+    template("decide.storage-undocumented", "no document states the storage; {needed_bytes} is needed", "ask for it"),
+    template(
+        "decide.settle-storage",
+        "have the document state disk_bytes; {needed_bytes} or more settles it",
+        "ask the seller",
+    ),
+)
+APPLICATION = PropertyTexts(
+    template("decide.application-present", "managed application: {stated} documented, {needed} needed"),
+    template(
+        "decide.application-other",
+        "managed application: {stated} documented, {needed} needed",
+        "look for an offer with that application",
+    ),
+    template(
+        "decide.application-undocumented",
+        "no document states the managed application; {needed} is needed",
+        "an application asked for when ordering is a wish",
+    ),
+    template("decide.settle-application", "have the document state managed_application: {needed}", "ask the seller"),
+)
+NODE = PropertyTexts(SPLIT_IN_NODE, SPLIT_IMPOSSIBLE, NODE_UNDOCUMENTED, ASK_NODE)
+
+
+def judge(case: Case) -> CriterionVerdict:
+    """Is every component's place documented and, where the model is divided, verified?"""
+    return conclude(CRITERION, [*_placement(case), *_host(case)])
+
+
+def _placement(case: Case) -> list[Finding]:
+    placement = case.card.placement
+    if placement == NONE:
+        return [_left_out("placement")]
+    if not isinstance(placement, Placement):
+        return [_unstated("placement")]
+    findings = [_gpus(case)]
+    if gpus_per_copy(case.card) > 1:
+        findings += [_node(case, placement), _verified(case)]
+    return findings
+
+
+def _gpus(case: Case) -> Finding:
+    """The number of GPUs is the offer itself; that it is offered still takes a document."""
+    needed, offered = gpus_in_all(case.card), case.offer.gpus
+    if offered < needed:
+        reason = GPUS_TOO_FEW(offered=offered, needed=needed)
+        evidence = (case.document,) if case.document else (EvidenceRef(id=case.offer.id),)
+        return Finding(truth=Truth.FALSE, reasons=(reason,), evidence=evidence)
+    if case.document is None:
+        problem = (case.document_problem,) if case.document_problem else ()
+        return Finding(truth=Truth.UNKNOWN, reasons=problem, settle=problem)
+    reason = GPUS_ENOUGH(offered=offered, needed=needed)
+    return Finding(truth=Truth.TRUE, reasons=(reason,), evidence=(case.document,))
+
+
+def _node(case: Case, placement: Placement) -> Finding:
+    """Tensor and expert parallel divide every layer, which needs one node; pipeline stages may cross."""
+    copy, inside = gpus_per_copy(case.card), max(placement.tensor_parallel, placement.expert_parallel)
+    within = judge_property(
+        case, "gpus_per_node", case.offer.gpus_per_node, lambda value: value >= inside, NODE, needed=inside
+    )
+    per_node = case.offer.gpus_per_node
+    if within.truth is not Truth.TRUE or per_node is None or per_node >= copy:
+        return within
+    link = case.offer.node_link_gbit_s
+    reason = ACROSS_NODES(copy=copy, link=f"{link:f}") if link is not None else ACROSS_NODES_UNKNOWN(copy=copy)
+    return Finding(
+        truth=Truth.UNKNOWN,
+        reasons=(reason,),
+        evidence=within.evidence,
+        settle=settle_by_measuring(case) if link is not None else (reason,),
+    )
+
+
+def _verified(case: Case) -> Finding:
+    """A run on that many GPUs; the same for all offers of the card class."""
+    key = "placement-verified"
+    if key not in case.shared:
+        case.shared[key] = for_every_gpu(case, lambda need: _verified_on(case, need))
+    finding: Finding = case.shared[key]
+    return finding
+
+
+def _verified_on(case: Case, need: Scope) -> Finding:
+    open_fields = required_load(case)
+    reasons: list[Message] = list(open_fields)
+    stances = []
+    if not open_fields:
+        successes, _, reasons = runs(case, need, OUTCOME)
+        for record in successes:
+            doubts = not_completed(record)
+            weak = case.evidence.weak.get(record.id, ())
+            if doubts or weak:
+                reasons += [doubts] if doubts else weak
+                continue
+            reason = VERIFIED(record=record.id[:12], gpus=need.gpus)
+            stances.append(
+                Stance(says="supports", rank=rank(record, need.offer), evidence=cite(record), reasons=(reason,))
+            )
+    if stances:
+        return weigh(stances)
+    return Finding(
+        truth=Truth.UNKNOWN,
+        reasons=(UNVERIFIED(gpus=need.gpus), *shorten(reasons)),
+        settle=settle_by_measuring(case),
+    )
+
+
+def _host(case: Case) -> list[Finding]:
+    host = case.card.host
+    if host == NONE:
+        return [_left_out("host")]
+    if not isinstance(host, Host):
+        return [_unstated("host")]
+    server = case.offer.host
+    return [
+        _interconnect(case, host),
+        _size(case, "host.ram", "ram_bytes", host.ram_bytes, server.ram_bytes, RAM),
+        _size(case, "host.storage", "disk_bytes", host.storage_bytes, server.disk_bytes, STORAGE),
+        _application(case, host),
+    ]
+
+
+def _interconnect(case: Case, host: Host) -> Finding:
+    needed = (host.interconnect or "").strip().casefold()
+    if needed == NONE:
+        return _left_out("host.interconnect")
+    if not needed:
+        return _unstated("host.interconnect") if _is_divided(case.card) else Finding(truth=None, reasons=(ONE_GPU(),))
+    enough = LINKS_ENOUGH.get(needed, (needed,))
+    return judge_property(
+        case, "gpu_link", case.offer.gpu_link, lambda value: value.casefold() in enough, LINK, needed=needed
+    )
+
+
+def _is_divided(card: Card) -> bool:
+    return gpus_in_all(card) > 1 or not isinstance(card.placement, Placement)
+
+
+def _size(case: Case, field: str, quantity: str, needed: object, offered: int | None, texts: PropertyTexts) -> Finding:
+    if needed == NONE:
+        return _left_out(field)
+    if not isinstance(needed, int):
+        return _unstated(field)
+    return judge_property(case, quantity, offered, lambda value: value >= needed, texts, needed_bytes=needed)
+
+
+def _application(case: Case, host: Host) -> Finding:
+    needed = (host.managed_application or "").strip()
+    if needed.casefold() == NONE:
+        return _left_out("host.managed_application")
+    if not needed:
+        return _unstated("host.managed_application")
+    return judge_property(
+        case,
+        "managed_application",
+        case.offer.host.managed_application,
+        lambda value: value.casefold() == needed.casefold(),
+        APPLICATION,
+        needed=needed,
+    )
+
+
+def _left_out(field: str) -> Finding:
+    return Finding(truth=None, reasons=(NOT_APPLICABLE(field=field),))
+
+
+def _unstated(field: str) -> Finding:
+    reason = NOT_STATED(field=field)
+    return Finding(truth=Truth.UNKNOWN, reasons=(reason,), settle=(reason,))

@@ -1,0 +1,140 @@
+"""Quality: each metric of the card, on the frozen corpus, against thresholds fixed before looking.
+
+A quality result states one word for each metric, with the thresholds it was judged by as basis; thresholds that
+differ from the card's do not count. Every metric must pass: a good one never buys off a bad one.
+"""
+
+from __future__ import annotations
+
+from capienza.card.model import NONE, Metric, Quality
+from capienza.decide.case import Case
+from capienza.decide.need import IDENTITY, NOT_STATED, unstated
+from capienza.decide.runs import card_file
+from capienza.decide.verdict import CriterionVerdict, Finding, cite
+from capienza.decide.weigh import Stance, conclude, in_scope, shorten, weigh
+from capienza.errors import Message, template
+from capienza.evidence.claims import SATISFIED, VIOLATED, find, threshold_text
+from capienza.evidence.rank import rank
+from capienza.evidence.record import Record
+from capienza.truth import Truth
+
+CRITERION = "quality"
+FIELDS = (*IDENTITY, "task", "kv_format", "configuration")
+
+NOT_APPLICABLE = template(
+    "decide.quality-not-applicable",
+    "the card says quality: none",
+)
+MET = template(
+    "decide.quality-met",
+    "record {record}: {metric} is within its thresholds ({thresholds})",
+)
+MISSED = template(
+    "decide.quality-missed",
+    "record {record}: {metric} is beyond its thresholds ({thresholds})",
+    "choose another weight format; the thresholds stay as they were fixed",
+)
+INCONCLUSIVE = template(
+    "decide.quality-inconclusive",
+    "record {record}: {metric} does not conclude ({found})",
+    "more items, or a wider margin fixed before looking",
+)
+OTHER_THRESHOLDS = template(
+    "decide.quality-other-thresholds",
+    "record {record}: {metric} was judged by other thresholds ({found}); the card fixes {thresholds}",
+    "compare again with the card's thresholds on a new plan",
+)
+OTHER_CORPUS = template(
+    "decide.quality-other-corpus",
+    "record {record} does not name the corpus {corpus} with its digest",
+    "capienza quality freeze gives the corpus its digest",
+)
+UNEVALUATED = template(
+    "decide.quality-unevaluated",
+    "no result in scope for {metric} on {corpus}",
+    "capienza quality run, then capienza quality compare",
+)
+SETTLE = template(
+    "decide.settle-quality",
+    "compare {metric} ({thresholds}) on {corpus} with the engine, version and format that are sized",
+    "capienza quality freeze, run and compare on {card}, then capienza evidence add",
+)
+
+
+def judge(case: Case) -> CriterionVerdict:
+    """Are all metrics within their thresholds on the frozen corpus?"""
+    quality = case.card.quality
+    if quality == NONE:
+        return conclude(CRITERION, [Finding(truth=None, reasons=(NOT_APPLICABLE(),))])
+    open_fields = _open_fields(case, quality)
+    if open_fields or not isinstance(quality, Quality):
+        return conclude(CRITERION, [Finding(truth=Truth.UNKNOWN, reasons=open_fields, settle=open_fields)])
+    return conclude(CRITERION, [_judge_metric(case, quality, metric) for metric in quality.metrics])
+
+
+def _open_fields(case: Case, quality: object) -> tuple[Message, ...]:
+    if not isinstance(quality, Quality):
+        return (NOT_STATED(field="quality"),)
+    missing = []
+    if not quality.corpus:
+        missing.append("quality.corpus")
+    if not quality.metrics:
+        missing.append("quality.metrics")
+    missing += [
+        f"quality.metrics.{metric.name}.min"
+        for metric in quality.metrics
+        if metric.min is None and metric.max_regression is None
+    ]
+    return (*(NOT_STATED(field=field) for field in missing), *unstated(case.needs[0], IDENTITY))
+
+
+def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
+    need, corpus = case.needs[0], quality.corpus or ""
+    results = [record for record in case.evidence.about(metric.name) if record.kind == "quality_result"]
+    covering, reasons = in_scope(results, need, FIELDS)
+    reasons += case.evidence.aside(metric.name)
+    stances = []
+    for record in covering:
+        if not any(subject.name == corpus and subject.sha256 for subject in record.subject):
+            reasons.append(OTHER_CORPUS(record=record.id[:12], corpus=corpus))
+            continue
+        stance, doubts = _result(case, record, metric)
+        stances += [stance] if stance else []
+        reasons += doubts
+    finding = weigh(stances)
+    if finding.truth is not Truth.UNKNOWN:
+        return finding
+    if not stances:
+        reasons.insert(0, UNEVALUATED(metric=metric.name, corpus=corpus))
+    thresholds = threshold_text(metric.min, metric.max_regression)
+    settle = SETTLE(metric=metric.name, thresholds=thresholds, corpus=corpus, card=card_file(case))
+    return Finding(
+        truth=Truth.UNKNOWN,
+        reasons=(*finding.reasons, *shorten(reasons)),
+        evidence=finding.evidence,
+        settle=(*finding.settle, settle),
+        failures=finding.failures,
+    )
+
+
+def _result(case: Case, record: Record, metric: Metric) -> tuple[Stance | None, list[Message]]:
+    """What a result on the card's corpus says of one metric, or why it says nothing."""
+    short, thresholds = record.id[:12], threshold_text(metric.min, metric.max_regression)
+    claims = find(record, metric.name)
+    found = {claim.basis or "" for claim in claims}
+    if found != {thresholds}:
+        text = "; ".join(sorted(found))
+        return None, [OTHER_THRESHOLDS(record=short, metric=metric.name, found=text, thresholds=thresholds)]
+    words = {str(claim.value) for claim in claims}
+    evidence, weight = cite(record), rank(record, case.offer.id)
+    if words == {VIOLATED}:
+        missed = MISSED(record=short, metric=metric.name, thresholds=thresholds)
+        return Stance(says="violates", rank=weight, evidence=evidence, reasons=(missed,)), []
+    if words == {SATISFIED}:
+        weak = case.evidence.weak.get(record.id)
+        if weak:
+            return None, list(weak)
+        met = MET(record=short, metric=metric.name, thresholds=thresholds)
+        return Stance(says="supports", rank=weight, evidence=evidence, reasons=(met,)), []
+    unclear = INCONCLUSIVE(record=short, metric=metric.name, found=", ".join(sorted(words)))
+    return Stance(says="doubts", rank=weight, evidence=evidence, reasons=(unclear,)), []

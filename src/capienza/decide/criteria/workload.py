@@ -1,0 +1,129 @@
+"""Workload covered: all of the needed load was executed at the required dimensions, and nothing was cut away.
+
+Satisfied by a completed run in scope that states zero truncated inputs and zero dropped samples. Violated by the
+model's own length limit, or by a run of the load that cut inputs or dropped samples.
+"""
+
+from __future__ import annotations
+
+from capienza.decide.case import Case
+from capienza.decide.runs import doubt, not_completed, required_load, runs, settle_by_measuring
+from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
+from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
+from capienza.errors import Message, template
+from capienza.evidence.claims import DROPPED, OUTCOME, POOL, TRUNCATED, whole, word
+from capienza.evidence.rank import rank
+from capienza.evidence.record import Record, Scope
+from capienza.truth import Truth
+
+CRITERION = "workload"
+QUANTITIES = (OUTCOME, TRUNCATED, DROPPED, POOL)
+
+LENGTH_LIMIT = template(
+    "decide.workload-length-limit",
+    "the model is made for {limit} tokens at most ({source}); the card needs {tokens}",
+    "choose a model with a longer context",
+)
+CUT = template(
+    "decide.workload-cut",
+    "record {record}: {truncated} inputs truncated, {dropped} samples dropped",
+    "run the load whole: nothing may be cut",
+)
+CUT_UNSTATED = template(
+    "decide.workload-cut-unstated",
+    "record {record} does not state {quantity}",
+    "repeat the run with capienza measure, which counts it",
+)
+POOL_SMALL = template(
+    "decide.workload-pool-small",
+    "record {record}: the engine's cache holds {pool} tokens at once; the card needs {needed}",
+    "the engine would queue: give it more memory, or measure again with other options stated in the card",
+)
+EXECUTED = template(
+    "decide.workload-executed",
+    "record {record}: completed with {tokens} tokens and {sequences} at once, nothing cut",
+)
+NOT_EXECUTED = template(
+    "decide.workload-not-executed",
+    "no run in scope executed {tokens} tokens with {sequences} at once",
+    "capienza measure runs the load and records its real dimensions",
+)
+
+
+def judge(case: Case) -> CriterionVerdict:
+    """Was the required load executed whole?"""
+    return conclude(CRITERION, [for_every_gpu(case, lambda need: _judge_gpu(case, need))])
+
+
+def _judge_gpu(case: Case, need: Scope) -> Finding:
+    open_fields = required_load(case)
+    stances = _length_limit(case, need)
+    reasons: list[Message] = list(open_fields)
+    if not open_fields:
+        successes, failures, reasons = runs(case, need, *QUANTITIES)
+        stances += [stance for record in failures if (stance := _failed(case, record, need))]
+        for record in successes:
+            stance, doubts = _executed(case, record, need)
+            stances += [stance] if stance else []
+            reasons += doubts
+    finding = weigh(stances)
+    if finding.truth is not Truth.UNKNOWN:
+        return finding
+    if not finding.reasons and not open_fields:
+        reasons.insert(0, NOT_EXECUTED(tokens=need.tokens, sequences=need.concurrency or need.microbatch))
+    return Finding(
+        truth=Truth.UNKNOWN,
+        reasons=(*finding.reasons, *shorten(reasons)),
+        evidence=finding.evidence,
+        settle=(*finding.settle, *settle_by_measuring(case)),
+        failures=finding.failures,
+    )
+
+
+def _length_limit(case: Case, need: Scope) -> list[Stance]:
+    limit = case.sizing.max_positions
+    if limit is None or need.tokens is None or need.tokens <= limit:
+        return []
+    source = case.sizing.max_positions_source or case.sizing.source
+    reference = EvidenceRef(id=source, version=case.sizing.revision, scope=f"model={need.model}")
+    reason = LENGTH_LIMIT(limit=limit, source=source, tokens=need.tokens)
+    return [Stance(says="violates", rank=None, evidence=reference, reasons=(reason,))]
+
+
+def _cut(record: Record) -> Message | None:
+    truncated, dropped = whole(record, TRUNCATED) or 0, whole(record, DROPPED) or 0
+    return CUT(record=record.id[:12], truncated=truncated, dropped=dropped) if truncated or dropped else None
+
+
+def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
+    """What a run at the required dimensions or smaller ones establishes against the load."""
+    cut = _cut(record)
+    if cut:
+        return Stance(says="violates", rank=rank(record, need.offer), evidence=cite(record), reasons=(cut,))
+    unfinished = not_completed(record)
+    return doubt(case, record, need, unfinished) if unfinished and word(record, OUTCOME) else None
+
+
+def _executed(case: Case, record: Record, need: Scope) -> tuple[Stance | None, list[Message]]:
+    """What a run at the required dimensions or larger ones says for the load, or why it says nothing."""
+    obstacle = not_completed(record) or _cut(record)
+    if obstacle:
+        return None, [obstacle]
+    pool = whole(record, POOL)
+    needed = (need.tokens or 0) * (need.concurrency or 1)
+    if pool is not None and pool < needed:
+        return doubt(case, record, need, POOL_SMALL(record=record.id[:12], pool=pool, needed=needed)), []
+    doubts = [
+        CUT_UNSTATED(record=record.id[:12], quantity=quantity)
+        for quantity in (TRUNCATED, DROPPED)
+        if whole(record, quantity) is None
+    ]
+    doubts += case.evidence.weak.get(record.id, ())
+    if doubts:
+        return None, doubts
+    executed = EXECUTED(
+        record=record.id[:12],
+        tokens=record.scope.tokens,
+        sequences=record.scope.concurrency or record.scope.microbatch,
+    )
+    return Stance(says="supports", rank=rank(record, need.offer), evidence=cite(record), reasons=(executed,)), []

@@ -1,0 +1,171 @@
+"""Offers in, decisions out: every criterion judged, strong Kleene conjunction, nothing collapsed on the way.
+
+Predictions and the criteria that follow from the GPU alone are worked out once for each card class (equal GPU
+claims, and no record that names the single offer); an offer adds its server, its price and its dates.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from capienza.card.model import Calendar, Card, Host
+from capienza.catalog.offer import GpuClaim, Offer
+from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_per_copy
+from capienza.decide.cost import Hours, cost_of, hours_of
+from capienza.decide.criteria.memory import observed_margin
+from capienza.decide.documents import document_of
+from capienza.decide.need import needs_of
+from capienza.decide.policy import CRITERIA
+from capienza.decide.preferences import preferences_met
+from capienza.decide.verdict import STATE_OF, CriterionVerdict, Decision, Margin, Prediction
+from capienza.decide.waiver import apply_waivers
+from capienza.decide.window import finish_of
+from capienza.evidence.record import Record, Scope
+from capienza.evidence.standing import standing
+from capienza.ledger.capacity import FitWord, fit_word
+from capienza.truth import all_of
+
+SEVERITY: dict[FitWord, int] = {"fit": 0, "borderline": 1, "overflow": 2}
+
+
+class CardClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What all offers of one card class share."""
+
+    sizing: Sizing
+    needs: tuple[Scope, ...]
+    verdicts: dict[str, CriterionVerdict]
+    prediction: Prediction | None
+    margin: Margin | None
+    shared: dict[str, Any]
+
+
+def decide(
+    card: Card,
+    offers: Iterable[Offer],
+    sizing_for: SizingFor,
+    records: Iterable[Record],
+    now: datetime.datetime,
+) -> Iterator[Decision]:
+    """One decision for each offer, in the order of the offers.
+
+    `sizing_for(claim, gpus)` gives prediction and capacity of one GPU claim with the GPUs of one copy of the
+    model; it is called once for each distinct claim. `now` decides what is expired. Raises `ValueError` when
+    `now` has no offset or a record is not sealed.
+    """
+    if now.utcoffset() is None:
+        message = "now needs an offset from UTC"
+        raise ValueError(message)
+    return _decisions(card, offers, sizing_for, Evidence(standing(records, now)), now)
+
+
+def _decisions(
+    card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
+) -> Iterator[Decision]:
+    sizings: dict[GpuClaim, Sizing] = {}
+    classes: dict[tuple[GpuClaim, str | None], CardClass] = {}
+    hours, gpus = hours_of(card.calendar), gpus_per_copy(card)
+    for offer in offers:
+        key = (offer.gpu, offer.id if offer.id in evidence.offers else None)
+        known = classes.get(key)
+        if known is None:
+            if offer.gpu not in sizings:
+                sizings[offer.gpu] = sizing_for(offer.gpu, gpus)
+            sizing = sizings[offer.gpu]
+            needs = needs_of(card, sizing, offer)
+            case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
+            known = classes[key] = _judge_class(case)
+        yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)
+
+
+def _case(
+    card: Card,
+    offer: Offer,
+    sizing: Sizing,
+    needs: tuple[Scope, ...],
+    shared: dict[str, Any],
+    evidence: Evidence,
+    now: datetime.datetime,
+    hours: Hours,
+) -> Case:
+    document, problem = document_of(offer, now)
+    storage = card.host.storage_bytes if isinstance(card.host, Host) else None
+    return Case(
+        card=card,
+        offer=offer,
+        sizing=sizing,
+        needs=needs,
+        evidence=evidence,
+        now=now,
+        shared=shared,
+        document=document,
+        document_problem=problem,
+        hours=hours,
+        cost=cost_of(offer, hours, storage if isinstance(storage, int) else None),
+    )
+
+
+def _judge_class(case: Case) -> CardClass:
+    verdicts = {
+        criterion.id: apply_waivers(criterion.judge(case), case)
+        for criterion in CRITERIA
+        if criterion.per == "card class"
+    }
+    prediction = predict(case.card, case.sizing)
+    return CardClass(
+        sizing=case.sizing,
+        needs=case.needs,
+        verdicts=verdicts,
+        prediction=prediction,
+        margin=_margin(case, prediction),
+        shared=case.shared,
+    )
+
+
+def _decision(case: Case, known: CardClass) -> Decision:
+    criteria = tuple(
+        known.verdicts.get(criterion.id) or apply_waivers(criterion.judge(case), case) for criterion in CRITERIA
+    )
+    truth = all_of(row.truth for row in criteria if row.truth is not None)
+    calendar = case.card.calendar
+    return Decision(
+        offer=case.offer.id,
+        state=STATE_OF[truth],
+        criteria=criteria,
+        prediction=known.prediction,
+        margin=known.margin,
+        cost=case.cost,
+        finish=finish_of(case, calendar, case.hours) if isinstance(calendar, Calendar) else None,
+        preferences=preferences_met(case.card.preferences, case.offer),
+    )
+
+
+def predict(card: Card, sizing: Sizing) -> Prediction | None:
+    """The predicted peak of the GPU that is worst off, with its fit word; None without ledger or capacity."""
+    if sizing.ledger is None or sizing.capacity is None:
+        return None
+    margin = card.margin.amount_bytes if card.margin else 0
+    found = [
+        Prediction(
+            fit=fit_word(peak, sizing.capacity, margin),
+            device=device,
+            peak=peak,
+            usable_bytes=sizing.capacity.smallest_usable_bytes,
+        )
+        for device in sizing.ledger.gpus
+        for peak in (sizing.ledger.predicted_peak(device),)
+    ]
+    return max(found, key=lambda one: (SEVERITY[one.fit], one.peak.amount.expected), default=None)
+
+
+def _margin(case: Case, prediction: Prediction | None) -> Margin | None:
+    """What is left of the usable capacity: as observed when a run covers the need, else as predicted."""
+    observed = observed_margin(case)
+    if observed is not None:
+        return Margin(amount_bytes=observed, basis="observed")
+    if prediction is None or prediction.usable_bytes is None or not prediction.peak.is_complete:
+        return None
+    return Margin(amount_bytes=prediction.usable_bytes - prediction.peak.amount.ceiling, basis="predicted")

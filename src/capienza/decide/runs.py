@@ -1,0 +1,105 @@
+"""Measured runs of the required load: which records speak of it, and what they establish.
+
+A success must have been made at the required dimensions or larger ones, a failure at the required ones or
+smaller. Everything else in the scope must be equal.
+"""
+
+from __future__ import annotations
+
+from capienza.decide.case import Case
+from capienza.decide.need import IDENTITY, LOAD, unstated
+from capienza.decide.verdict import cite
+from capienza.decide.weigh import Stance, in_scope
+from capienza.errors import Message, template
+from capienza.evidence.claims import COMPLETED, OUTCOME, word
+from capienza.evidence.rank import rank
+from capienza.evidence.record import Record, Scope
+
+RUN_FIELDS = (
+    "model",
+    "revision",
+    "task",
+    "weight_format",
+    "kv_format",
+    "engine",
+    "engine_version",
+    "gpu",
+    "gpus",
+    "tokens",
+    "concurrency",
+    "microbatch",
+    "configuration",
+)
+
+NOT_COMPLETED = template(
+    "decide.run-not-completed",
+    "record {record} is of a run that did not complete: {outcome}",
+    "capienza diagnose LOG says which phase failed",
+)
+NO_OUTCOME = template(
+    "decide.run-without-outcome",
+    "record {record} does not say whether the run completed",
+    "repeat the run with capienza measure, which records it",
+)
+MEASURE = template(
+    "decide.settle-measure",
+    "measure the complete cycle on {gpus} x {gpu} with {tokens} tokens and {sequences} at once",
+    "capienza measure {card} -- COMMAND, then capienza evidence add",
+)
+
+
+def required_load(case: Case) -> tuple[Message, ...]:
+    """What the card leaves open and a run could therefore not be compared with."""
+    return unstated(case.needs[0], (*IDENTITY, *LOAD[case.card.task]))
+
+
+def runs(case: Case, need: Scope, *quantities: str) -> tuple[list[Record], list[Record], list[Message]]:
+    """Measurements that state one of these quantities: those whose success counts, those whose failure counts.
+
+    The last list says why the others are no success here.
+    """
+    measured = [record for record in case.evidence.about(*quantities) if record.kind == "measurement"]
+    successes, reasons = in_scope(measured, need, RUN_FIELDS)
+    failures, _ = in_scope(measured, need, RUN_FIELDS, "failure")
+    return successes, failures, [*reasons, *case.evidence.aside(*quantities)]
+
+
+def not_completed(record: Record) -> Message | None:
+    """A reason when the record does not state that its run completed."""
+    outcome = word(record, OUTCOME)
+    if outcome == COMPLETED:
+        return None
+    return NOT_COMPLETED(record=record.id[:12], outcome=outcome) if outcome else NO_OUTCOME(record=record.id[:12])
+
+
+def settle_by_measuring(case: Case) -> tuple[Message, ...]:
+    """The run that would settle it, or first what the card must state."""
+    open_fields = required_load(case)
+    if open_fields:
+        return open_fields
+    return tuple(
+        MEASURE(
+            gpus=need.gpus,
+            gpu=need.gpu,
+            tokens=need.tokens,
+            sequences=need.concurrency or need.microbatch,
+            card=card_file(case),
+        )
+        for need in case.needs
+    )
+
+
+def doubt(case: Case, record: Record, need: Scope, reason: Message) -> Stance:
+    """A run in scope that does not suffice, and the run that would."""
+    return Stance(
+        says="doubts",
+        rank=rank(record, need.offer),
+        evidence=cite(record),
+        reasons=(reason,),
+        settle=settle_by_measuring(case),
+    )
+
+
+def card_file(case: Case) -> str:
+    """The card's file name, for a command to type."""
+    return case.card.file.replace("\\", "/").rpartition("/")[2] if case.card.file else "CARD"

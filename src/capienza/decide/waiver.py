@@ -1,0 +1,97 @@
+"""Waivers: a named person lets an unknown pass, for one criterion, with a reason and an end.
+
+A waiver turns *to confirm* into *admissible (waived)*, shown as such. It never covers a criterion against which an
+established failure speaks, nor an exclusion. One without author, reason or expiry does not count.
+"""
+
+from __future__ import annotations
+
+from capienza.decide.case import Case
+from capienza.decide.verdict import CriterionVerdict, cite
+from capienza.errors import Message, template
+from capienza.evidence.claims import WAIVED, author, find, has_reason
+from capienza.evidence.record import Record
+from capienza.evidence.scope import FIELDS, gaps
+
+APPLIED = template(
+    "decide.waived",
+    "waived by {author} until {expires}: {reason} (record {record})",
+)
+INCOMPLETE = template(
+    "decide.waiver-incomplete",
+    "waiver {record} lacks {missing} and does not count",
+    "write producer.author, a note with the reason, expires, and the model in its scope",
+)
+REFUSED = template(
+    "decide.waiver-refused",
+    "waiver {record} does not count: a failure is on record",
+    "a failure is withdrawn only by showing that its record is wrong",
+)
+
+
+def apply_waivers(verdict: CriterionVerdict, case: Case) -> CriterionVerdict:
+    """The verdict, let pass by the first waiver that holds for this offer; otherwise with why none did."""
+    if verdict.state != "to_confirm" or not case.evidence.waivers:
+        return verdict
+    refused: list[Message] = []
+    for waiver in case.evidence.waivers:
+        if not _speaks(waiver, verdict.criterion, case):
+            continue
+        missing = _missing(waiver, case)
+        if missing:
+            refused.append(INCOMPLETE(record=waiver.id[:12], missing=missing))
+        elif verdict.failures:
+            refused.append(REFUSED(record=waiver.id[:12]))
+        else:
+            return _waived(verdict, waiver)
+    return _with(verdict, refused)
+
+
+def _speaks(waiver: Record, criterion: str, case: Case) -> bool:
+    """Does the waiver name the criterion, and does all that its scope states hold for this offer?"""
+    if not any(claim.value == WAIVED for claim in find(waiver, criterion)):
+        return False
+    stated = [field for field in FIELDS if getattr(waiver.scope, field) is not None]
+    return all(
+        getattr(need, field) is not None and not gaps(waiver, need, (field,)) for need in case.needs for field in stated
+    )
+
+
+def _missing(waiver: Record, case: Case) -> list[str]:
+    present = {
+        "author": bool(author(waiver)),
+        "reason": has_reason(waiver),
+        "expires": waiver.expires is not None,
+        "scope.model": waiver.scope.model is not None or case.needs[0].model is None,
+    }
+    return [field for field, is_present in present.items() if not is_present]
+
+
+def _waived(verdict: CriterionVerdict, waiver: Record) -> CriterionVerdict:
+    reference = cite(waiver)
+    applied = APPLIED(
+        author=author(waiver),
+        expires=waiver.expires.isoformat() if waiver.expires else "",
+        reason=" ".join(note.strip() for note in waiver.notes),
+        record=waiver.id[:12],
+    )
+    return CriterionVerdict(
+        criterion=verdict.criterion,
+        state="admissible",
+        reasons=(applied, *verdict.reasons),
+        evidence=(*verdict.evidence, reference),
+        waiver=reference,
+    )
+
+
+def _with(verdict: CriterionVerdict, refused: list[Message]) -> CriterionVerdict:
+    if not refused:
+        return verdict
+    return CriterionVerdict(
+        criterion=verdict.criterion,
+        state=verdict.state,
+        reasons=(*verdict.reasons, *refused),
+        evidence=verdict.evidence,
+        settle=verdict.settle,
+        failures=verdict.failures,
+    )

@@ -1,0 +1,176 @@
+"""Many statements, one value: by rank, with conflicts kept and overrides shown (DESIGN rules 7, 8, 10).
+
+A statement supports, violates, or doubts (it was made in scope and does not suffice, such as a peak that leaves
+no margin). Only those of the highest rank decide, together with proofs by arithmetic, which no rank outweighs. When
+the deciding ones disagree the value is unknown. So taking a supporting statement away never helps an offer, and
+one more statement of the same rank never turns a value into its opposite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from capienza.decide.case import Case
+from capienza.decide.verdict import STATE_OF, CriterionVerdict, EvidenceRef, Finding
+from capienza.errors import Message, template
+from capienza.evidence.record import Record, Scope
+from capienza.evidence.scope import Speaks, gaps
+from capienza.truth import Truth, all_of
+
+CONFLICT = template(
+    "decide.conflict",
+    "statements of equal rank disagree: {statements}",
+    "find out which one is wrong and withdraw it by a record of kind invalidates, with author and reason",
+)
+SETTLE_CONFLICT = template(
+    "decide.settle-conflict",
+    "withdraw the wrong one of {statements} by a record of kind invalidates, or add one of higher rank",
+    "capienza evidence add",
+)
+OVERRIDDEN = template(
+    "decide.overridden",
+    "{lower} says otherwise and is outweighed by {higher}, which has a higher rank",
+)
+GPU_AMBIGUOUS = template(
+    "decide.gpu-ambiguous",
+    "the seller's name may mean {candidates}, and they do not come out alike",
+    "ask the seller which GPU it is",
+)
+SETTLE_GPU = template(
+    "decide.settle-gpu",
+    "have the document say which one it is: {candidates}",
+    "ask the seller for the output of nvidia-smi",
+)
+MORE_RECORDS = template(
+    "decide.more-records",
+    "{count} more records do not count here",
+    "capienza evidence list shows the scope of each",
+)
+
+Says = Literal["supports", "violates", "doubts"]
+VALUE: dict[str, Truth] = {"supports": Truth.TRUE, "violates": Truth.FALSE, "doubts": Truth.UNKNOWN}
+SHOWN_RECORDS = 6
+"""Reasons about records that do not count, before the rest is only counted."""
+
+
+class Stance(msgspec.Struct, frozen=True, kw_only=True):
+    """One statement. `rank` None: a proof by arithmetic."""
+
+    says: Says
+    rank: int | None
+    evidence: EvidenceRef
+    reasons: tuple[Message, ...] = ()
+    settle: tuple[Message, ...] = ()
+
+
+def weigh(stances: Iterable[Stance]) -> Finding:
+    """The value of a set of statements; unknown without reasons when there is none."""
+    ordered = sorted(stances, key=lambda stance: (-(stance.rank or 0), stance.evidence.id, stance.says))
+    if not ordered:
+        return Finding(truth=Truth.UNKNOWN)
+    top = max(stance.rank or 0 for stance in ordered)
+    leading = [stance for stance in ordered if stance.rank is None or stance.rank == top]
+    said = {stance.says for stance in leading}
+    failures = tuple(stance.evidence for stance in ordered if stance.says == "violates")
+    reasons = [reason for stance in leading for reason in stance.reasons]
+    if len(said) > 1:
+        statements = [name(stance) for stance in leading]
+        return Finding(
+            truth=Truth.UNKNOWN,
+            reasons=(CONFLICT(statements=statements), *reasons),
+            evidence=tuple(stance.evidence for stance in leading),
+            settle=(SETTLE_CONFLICT(statements=statements),),
+            failures=failures,
+        )
+    reasons += [
+        OVERRIDDEN(lower=name(stance), higher=name(leading[0]))
+        for stance in ordered
+        if stance not in leading and stance.says not in said
+    ]
+    return Finding(
+        truth=VALUE[said.pop()],
+        reasons=tuple(reasons),
+        evidence=tuple(stance.evidence for stance in leading),
+        settle=tuple(step for stance in leading for step in stance.settle),
+        failures=failures,
+    )
+
+
+def name(stance: Stance) -> str:
+    """How a statement is called in a sentence."""
+    return stance.evidence.id[:12] if len(stance.evidence.id) == 64 else stance.evidence.id
+
+
+def in_scope(
+    records: Iterable[Record], need: Scope, fields: Sequence[str], speaks: Speaks = "success"
+) -> tuple[list[Record], list[Message]]:
+    """The records that cover the need, and for each of the others its first gap."""
+    covering, reasons = [], []
+    for record in records:
+        missing = gaps(record, need, fields, speaks)
+        if missing:
+            reasons.append(missing[0])
+        else:
+            covering.append(record)
+    return covering, reasons
+
+
+def shorten(reasons: Sequence[Message]) -> tuple[Message, ...]:
+    """The first few reasons, each once, and how many more there are."""
+    distinct = tuple(dict.fromkeys(reasons))
+    if len(distinct) <= SHOWN_RECORDS:
+        return distinct
+    return (*distinct[:SHOWN_RECORDS], MORE_RECORDS(count=len(distinct) - SHOWN_RECORDS))
+
+
+def for_every_gpu(case: Case, judge_one: Callable[[Scope], Finding]) -> Finding:
+    """Judge each GPU that the name may mean: all alike decide, anything else is unknown."""
+    findings = [judge_one(need) for need in case.needs]
+    values = {finding.truth for finding in findings}
+    if len(findings) == 1:
+        return findings[0]
+    merged = merge(findings)
+    if len(values) == 1:
+        return msgspec.structs.replace(merged, truth=values.pop())
+    candidates = [need.gpu or "" for need in case.needs]
+    return msgspec.structs.replace(
+        merged,
+        truth=Truth.UNKNOWN,
+        reasons=(GPU_AMBIGUOUS(candidates=candidates), *merged.reasons),
+        settle=(SETTLE_GPU(candidates=candidates), *merged.settle),
+    )
+
+
+def merge(findings: Sequence[Finding]) -> Finding:
+    """The conjunction of applicable findings, each reason and citation once; None when none applies.
+
+    The reasons of what decides come first; where something fails, nothing is left to settle.
+    """
+    applicable = [finding for finding in findings if finding.truth is not None]
+    truth = all_of(f.truth for f in applicable if f.truth is not None) if applicable else None
+    deciding = [f for f in applicable if f.truth is truth] or list(findings)
+    rest = [f for f in findings if f.truth is not truth]
+    open_or_aside = [f for f in rest if f.truth is not Truth.TRUE]
+    return Finding(
+        truth=truth,
+        reasons=tuple(dict.fromkeys(reason for f in (*deciding, *open_or_aside) for reason in f.reasons)),
+        evidence=tuple(dict.fromkeys(ref for f in (*deciding, *rest) for ref in f.evidence)),
+        settle=tuple(dict.fromkeys(step for f in deciding for step in f.settle)) if truth is Truth.UNKNOWN else (),
+        failures=tuple(dict.fromkeys(ref for f in findings for ref in f.failures)),
+    )
+
+
+def conclude(criterion: str, findings: Sequence[Finding]) -> CriterionVerdict:
+    """The verdict on a criterion from its parts."""
+    merged = merge(findings)
+    return CriterionVerdict(
+        criterion=criterion,
+        state="not_applicable" if merged.truth is None else STATE_OF[merged.truth],
+        reasons=merged.reasons,
+        evidence=merged.evidence,
+        settle=merged.settle,
+        failures=merged.failures,
+    )

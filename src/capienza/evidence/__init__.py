@@ -1,0 +1,1 @@
+"""Records: dated, versioned, scoped, content-addressed facts, and what they speak of."""

@@ -1,0 +1,83 @@
+"""Does a record speak of what is needed? Field by field, with the reason when it does not (DESIGN rule 10).
+
+A text must be equal. A workload bound is monotone: a success at larger dimensions covers a smaller need,
+a failure at smaller dimensions establishes the larger one. What the record leaves out covers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from capienza.errors import Message, template
+from capienza.evidence.claims import ANY
+from capienza.evidence.record import Record, Scope
+
+BOUNDS = ("tokens", "concurrency", "microbatch")
+FIELDS = Scope.__struct_fields__
+EXACT_TEXTS = frozenset({"model", "revision", "configuration"})
+"""Compared letter by letter; the other texts ignore case (vLLM, vllm)."""
+
+Speaks = Literal["success", "failure"]
+
+SCOPE_UNSTATED = template(
+    "evidence.scope-unstated",
+    "record {record} does not state {field}; needed: {needed}",
+    "add a record whose scope states {field}",
+)
+SCOPE_DIFFERS = template(
+    "evidence.scope-differs",
+    "record {record} speaks of {field} {stated}; needed: {needed}",
+    "add a record about {field} {needed}",
+)
+SCOPE_SMALLER = template(
+    "evidence.scope-smaller",
+    "record {record} was made with {field} {stated}; needed: at least {needed}",
+    "repeat the run with {field} {needed}",
+)
+SCOPE_LARGER = template(
+    "evidence.scope-larger",
+    "record {record} is a failure with {field} {stated}, more than the {needed} that are needed",
+    "repeat the run with {field} {needed}",
+)
+
+
+def gaps(
+    record: Record,
+    need: Scope,
+    fields: Iterable[str] = FIELDS,
+    speaks: Speaks = "success",
+) -> tuple[Message, ...]:
+    """Why the record does not cover the need in these fields; empty when it does.
+
+    A field that the need leaves None is not asked for. `speaks` says which way the workload bounds are
+    monotone. The word `any` counts in documents only: a measurement was made on one thing.
+    """
+    found = []
+    for field in fields:
+        needed = getattr(need, field)
+        if needed is None:
+            continue
+        stated = getattr(record.scope, field)
+        if stated is None:
+            found.append(SCOPE_UNSTATED(record=record.id[:12], field=field, needed=needed))
+        elif field in BOUNDS:
+            if speaks == "success" and stated < needed:
+                found.append(SCOPE_SMALLER(record=record.id[:12], field=field, stated=stated, needed=needed))
+            elif speaks == "failure" and stated > needed:
+                found.append(SCOPE_LARGER(record=record.id[:12], field=field, stated=stated, needed=needed))
+        elif not _same(field, stated, needed) and not (stated == ANY and record.kind == "document"):
+            found.append(SCOPE_DIFFERS(record=record.id[:12], field=field, stated=stated, needed=needed))
+    return tuple(found)
+
+
+def scope_text(scope: Scope) -> str:
+    """The stated fields in one line: "model=..., gpu=..."."""
+    stated = ((field, getattr(scope, field)) for field in FIELDS)
+    return ", ".join(f"{field}={value}" for field, value in stated if value is not None)
+
+
+def _same(field: str, stated: str | int, needed: str | int) -> bool:
+    if isinstance(stated, str) and isinstance(needed, str) and field not in EXACT_TEXTS:
+        return stated.casefold() == needed.casefold()
+    return stated == needed

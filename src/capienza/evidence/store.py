@@ -1,0 +1,265 @@
+"""A folder of records: each a file named by its digest, none ever edited.
+
+Sets merge by union. The root of a set pins all of it, so that a record taken away is noticed. What was read is
+verified against its own digest; unknown fields of a later minor schema stay part of the digest and are reported.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from capienza.canon import canonical, digest_bytes
+from capienza.errors import InputError, Message, Place, UnreachableError, VerificationError, template
+from capienza.evidence.parse import MAX_FILE_BYTES, NOT_FINITE, TOO_LARGE, parse
+from capienza.evidence.record import SCHEMA, Claim, Record, Scope, Subject
+
+IDENTITY = ("id", "sha256")
+MAJOR = SCHEMA
+"""Family and major version; a minor version follows after a point: "capienza.record/1.3"."""
+
+FOLDER_MISSING = template(
+    "evidence.folder-missing",
+    "there is no folder of records here",
+    "make one with capienza evidence add, or give another folder",
+)
+UNREADABLE = template(
+    "evidence.unreadable",
+    "the file system refuses: {problem}",
+    "check that the path exists and may be read and written",
+)
+NOT_A_FILE = template(
+    "evidence.not-a-file",
+    "not a regular file",
+    "a folder of records holds files named DIGEST.json only",
+)
+NOT_A_RECORD = template(
+    "evidence.not-a-record",
+    "not a record: {problem}",
+    "write it again with capienza evidence add",
+)
+SCHEMA_UNKNOWN = template(
+    "evidence.schema-unknown",
+    "schema {found}; this version reads {accepted}",
+    "read it with the version of capienza that wrote it",
+)
+DATE_WITHOUT_OFFSET = template(
+    "evidence.date-without-offset",
+    "{field} has no offset from UTC",
+    "write it as 2026-11-30T12:00:00Z",
+)
+NOT_POSITIVE = template(
+    "evidence.not-positive",
+    "{field} is {found}; a whole number from {smallest} is accepted",
+    "leave the field out when it is not known",
+)
+DIGEST_DIFFERS = template(
+    "evidence.digest-differs",
+    "the content has the digest {found}; the record says {stated}",
+    "the file was changed after it was written; take it again from where it was made",
+)
+NAME_DIFFERS = template(
+    "evidence.name-differs",
+    "the content has the digest {found}, which is not the file's name",
+    "rename the file to {found}.json",
+)
+CONTENT_DIFFERS = template(
+    "evidence.content-differs",
+    "the file exists with a different content",
+    "capienza evidence verify says which file does not verify",
+)
+UNKNOWN_FIELD = template(
+    "evidence.unknown-field",
+    "{file}: the field {field} is not known to this version and was not read",
+    "a later version of capienza wrote it",
+)
+FOREIGN_FILE = template(
+    "evidence.foreign-file",
+    "{file} is not a record file and was not read",
+)
+
+_ENDLESS_NUMBERS = frozenset({"nan", "inf", "infinity"})
+
+
+def seal(record: Record) -> Record:
+    """The record with times in UTC and its id: the sha256 of its canonical JSON without `id` and `sha256`.
+
+    Raises `InputError` for a time without offset, or a number that no record may hold.
+    """
+    _check(record, Place())
+    record = msgspec.structs.replace(
+        record,
+        date=record.date.astimezone(datetime.UTC),
+        expires=record.expires and record.expires.astimezone(datetime.UTC),
+    )
+    identity = _identity(msgspec.to_builtins(record))
+    return msgspec.structs.replace(record, id=identity, sha256=identity)
+
+
+def write_record(record: Record, folder: Path) -> Path:
+    """Write the record as DIGEST.json and return its path; a record without an id is sealed first.
+
+    The file appears whole or not at all. Raises `VerificationError` when the record does not match its id or
+    the file exists with another content, `InputError` when it is too large, `UnreachableError` when the folder
+    cannot be written.
+    """
+    if not record.id:
+        record = seal(record)
+    document = msgspec.to_builtins(record)
+    _verify(document, Place())
+    data = canonical(record) + b"\n"
+    if len(data) > MAX_FILE_BYTES:
+        raise InputError(TOO_LARGE(size_bytes=len(data), limit_bytes=MAX_FILE_BYTES))
+    path = folder / f"{record.id}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            if path.read_bytes() != data:
+                raise VerificationError(CONTENT_DIFFERS(), Place(str(path)))
+        else:
+            _write(path, data)
+    except OSError as error:
+        raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(path))) from error
+    return path
+
+
+def read_record(path: Path, findings: list[Message] | None = None) -> Record:
+    """Read and verify one file.
+
+    Raises `VerificationError` when content, id and file name disagree, `InputError` when it is not a record
+    this version reads, `UnreachableError` when it cannot be read. Unknown fields are added to `findings`.
+    """
+    place = Place(str(path))
+    document = parse(_read(path, place), place.file)
+    schema = document.get("schema")
+    if not (isinstance(schema, str) and (schema == MAJOR or schema.startswith(f"{MAJOR}."))):
+        raise InputError(SCHEMA_UNKNOWN(found=str(schema)[:64], accepted=MAJOR), place)
+    identity = _verify(document, place)
+    if path.name != f"{identity}.json":
+        raise VerificationError(NAME_DIFFERS(found=identity), place)
+    try:
+        record = msgspec.convert(document, Record)
+    except msgspec.ValidationError as error:
+        raise InputError(NOT_A_RECORD(problem=str(error)), place) from error
+    _check(record, place)
+    if findings is not None:
+        findings.extend(UNKNOWN_FIELD(file=path.name, field=field) for field in _unknown_fields(document))
+    return record
+
+
+def read_folder(folder: Path, findings: list[Message] | None = None) -> tuple[Record, ...]:
+    """Every record of a folder, verified, sorted by id.
+
+    What was not read is added to `findings`: unknown fields, files of another kind. Raises what `read_record`
+    raises at the first file that fails, and `UnreachableError` when there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UnreachableError(FOLDER_MISSING(), Place(str(folder)))
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(folder))) from error
+    records = []
+    for path in paths:
+        if path.suffix == ".json" and not path.name.startswith("."):
+            records.append(read_record(path, findings))
+        elif findings is not None:
+            findings.append(FOREIGN_FILE(file=path.name))
+    return tuple(records)
+
+
+def root(digests: Iterable[str]) -> str:
+    """The Merkle root of a set of sha256 digests, whatever their order.
+
+    Leaves and nodes are hashed apart, as in RFC 6962 section 2.1, over the sorted set.
+    """
+    level = [digest_bytes(b"\0" + bytes.fromhex(digest)) for digest in sorted(set(digests))]
+    if not level:
+        return digest_bytes(b"")
+    while len(level) > 1:
+        pairs = [
+            digest_bytes(b"\1" + bytes.fromhex(left) + bytes.fromhex(right))
+            for left, right in zip(level[::2], level[1::2], strict=False)
+        ]
+        level = pairs + level[len(pairs) * 2 :]
+    return level[0]
+
+
+def _identity(document: dict[str, Any]) -> str:
+    return digest_bytes(canonical({key: value for key, value in document.items() if key not in IDENTITY}))
+
+
+def _verify(document: dict[str, Any], place: Place) -> str:
+    try:
+        found = _identity(document)
+    except ValueError as error:
+        raise InputError(NOT_A_RECORD(problem=str(error)[:200]), place) from error
+    for name in IDENTITY:
+        if document.get(name) != found:
+            raise VerificationError(DIGEST_DIFFERS(found=found, stated=str(document.get(name))[:64]), place)
+    return found
+
+
+def _check(record: Record, place: Place) -> None:
+    """What the types cannot say: times with an offset, no endless numbers, nothing negative where it cannot be."""
+    for field in ("date", "expires"):
+        value = getattr(record, field)
+        if value is not None and value.utcoffset() is None:
+            raise InputError(DATE_WITHOUT_OFFSET(field=field), place)
+    for field in Scope.__struct_fields__:
+        value = getattr(record.scope, field)
+        if isinstance(value, int) and value < 1:
+            raise InputError(NOT_POSITIVE(field=f"scope.{field}", found=value, smallest=1), place)
+    for claim in record.claims:
+        if isinstance(claim.value, int) and claim.value < 0:
+            raise InputError(NOT_POSITIVE(field=claim.quantity, found=claim.value, smallest=0), place)
+        if isinstance(claim.value, str) and claim.value.strip().lstrip("+-").casefold() in _ENDLESS_NUMBERS:
+            raise InputError(NOT_FINITE(found=claim.value[:64]), place)
+
+
+def _unknown_fields(document: dict[str, Any]) -> list[str]:
+    parts: list[tuple[str, type[msgspec.Struct], Any]] = [("", Record, document)]
+    parts.append(("scope.", Scope, document.get("scope", {})))
+    parts += [("subject.", Subject, part) for part in document.get("subject", ())]
+    parts += [("claims.", Claim, part) for part in document.get("claims", ())]
+    unknown = {prefix + key for prefix, kind, part in parts for key in part if key not in kind.__struct_fields__}
+    return sorted(unknown)
+
+
+def _read(path: Path, place: Place) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(NOT_A_FILE(), place)
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+            if len(data) > MAX_FILE_BYTES:
+                size = os.fstat(file.fileno()).st_size
+                raise InputError(TOO_LARGE(size_bytes=size, limit_bytes=MAX_FILE_BYTES), place)
+    except OSError as error:
+        raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), place) from error
+    return data
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Through a temporary file beside it, so that a reader never sees a half-written record."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,1 @@
+"""Entries, phases, peaks, envelopes, capacities, and the plain calculator."""

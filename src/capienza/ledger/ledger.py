@@ -1,0 +1,93 @@
+"""The ledger: entries, and the totals that may be drawn from them (DESIGN rules 1, 4, 5).
+
+A peak adds only what is live together, on one device, in one phase. A total that lacks an entry says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+import msgspec
+
+from capienza.ledger.entry import Entry
+from capienza.ledger.phase import Phase
+from capienza.units import NOTHING, Range
+
+WEIGHTS = "weights"
+
+
+class Total(msgspec.Struct, frozen=True):
+    """A sum. With `missing` entries it reads "at least": their bytes are not in it."""
+
+    amount: Range
+    missing: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """No unknown entry was left out."""
+        return not self.missing
+
+
+class Peak(msgspec.Struct, frozen=True):
+    """What one GPU needs in one phase."""
+
+    phase: Phase
+    device: str
+    total: Total
+
+
+def total_of(entries: Iterable[Entry]) -> Total:
+    """Sum of entries that are live together."""
+    amount, missing = NOTHING, []
+    for entry in entries:
+        if entry.amount is None:
+            missing.append(entry.name)
+        else:
+            amount = amount + entry.amount
+    return Total(amount, tuple(missing))
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """All entries of one configuration. `gpus` are the devices that a figure is asked for."""
+
+    entries: tuple[Entry, ...]
+    gpus: tuple[str, ...] = ("gpu:0",)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases that any entry lives in, in the order of a run."""
+        present = {phase for entry in self.entries for phase in entry.phases}
+        return tuple(phase for phase in Phase if phase in present)
+
+    def live(self, phase: Phase, device: str) -> tuple[Entry, ...]:
+        """The entries that are live together in a phase on a device."""
+        return tuple(e for e in self.entries if phase in e.phases and e.device == device)
+
+    def peak(self, phase: Phase, device: str) -> Total:
+        """What the device needs in that phase."""
+        return total_of(self.live(phase, device))
+
+    def peaks(self, device: str) -> tuple[Peak, ...]:
+        """The need of every phase on a device, in the order of a run."""
+        return tuple(Peak(phase, device, self.peak(phase, device)) for phase in self.phases)
+
+    def predicted_peak(self, device: str) -> Total:
+        """The largest need over the phases, figure by figure; what is missing in any phase is missing here."""
+        peaks = [peak.total for peak in self.peaks(device)]
+        amount = reduce(Range.largest, (peak.amount for peak in peaks), NOTHING)
+        return Total(amount, tuple(dict.fromkeys(name for peak in peaks for name in peak.missing)))
+
+    def weights_only(self, device: str = "gpu:0") -> Total:
+        """Parameters times bits on one device, nothing else."""
+        return total_of(e for e in self.entries if e.name == WEIGHTS and e.device == device)
+
+    def indicative_envelope(self, reserve_bytes: int, device: str = "gpu:0") -> Total:
+        """Weights only plus the chosen reserve. Not a peak (DESIGN rule 6)."""
+        weights = self.weights_only(device)
+        return Total(weights.amount + Range.exact(reserve_bytes), weights.missing)
+
+    def conservative_envelope(self, device: str = "gpu:0") -> Total:
+        """Sum of every entry's maximum, live together or not. Declared as such; not a peak."""
+        total = total_of(e for e in self.entries if e.device == device)
+        return Total(Range.exact(total.amount.ceiling), total.missing)

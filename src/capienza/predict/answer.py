@@ -1,0 +1,88 @@
+"""A sizing: the card, the model, the ledger, and how it stands beside one GPU."""
+
+from __future__ import annotations
+
+import msgspec
+
+from capienza.card.model import Card
+from capienza.errors import Message
+from capienza.ledger.capacity import Capacity, FitWord, exceeds, fit_word
+from capienza.ledger.ledger import Ledger, Total
+from capienza.predict.model import Model
+from capienza.truth import Truth
+
+
+class GpuFit(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger beside one GPU class. `margin_bytes` is usable capacity minus expected peak; None: not known.
+
+    With an unknown entry in the peak the margin is an upper bound.
+    """
+
+    asked: str
+    candidates: tuple[str, ...]
+    gpus: int
+    capacity: Capacity
+    word: FitWord
+    margin_bytes: int | None
+    is_excluded: bool
+
+
+class Sizing(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `size`."""
+
+    card: Card
+    model: Model
+    ledger: Ledger
+    fit: GpuFit | None = None
+
+    def worst_device(self) -> str:
+        """The GPU that needs most."""
+        return worst_device(self.ledger)
+
+    def worst_peak(self) -> Total:
+        """The predicted peak of the GPU that needs most."""
+        return self.ledger.predicted_peak(self.worst_device())
+
+    def reserve_taken_bytes(self) -> int:
+        """How much the computed entries other than the weights take on that GPU: it comes out of the reserve."""
+        device = self.worst_device()
+        return self.worst_peak().amount.expected - self.ledger.weights_only(device).amount.expected
+
+    def num_parameters(self) -> int | None:
+        """Exact number of parameters and stored buffers, as far as the architecture or the card tells."""
+        architecture = self.model.architecture
+        if architecture is not None and architecture.parameters:
+            return architecture.num_stored_elements
+        return self.model.parameters
+
+    def notes(self) -> tuple[Message, ...]:
+        """What the reader of the files has to know: parts not counted, differences, a refused architecture."""
+        architecture = self.model.architecture
+        notes = architecture.notes if architecture is not None else ()
+        refusal = (self.model.refusal,) if self.model.refusal is not None else ()
+        return (*notes, *refusal, *self.model.differences)
+
+
+def worst_device(ledger: Ledger) -> str:
+    """The GPU with the largest expected peak; the first of equals."""
+
+    def need(device: str) -> tuple[int, int]:
+        amount = ledger.predicted_peak(device).amount
+        return amount.expected, amount.ceiling
+
+    return max(ledger.gpus, key=need)
+
+
+def gpu_fit(ledger: Ledger, capacity: Capacity, margin_bytes: int, asked: str, candidates: tuple[str, ...]) -> GpuFit:
+    """Fit word and useful margin of the most loaded GPU."""
+    worst = ledger.predicted_peak(worst_device(ledger))
+    usable = capacity.smallest_usable_bytes
+    return GpuFit(
+        asked=asked,
+        candidates=candidates,
+        gpus=len(ledger.gpus),
+        capacity=capacity,
+        word=fit_word(worst, capacity, margin_bytes),
+        margin_bytes=None if usable is None else usable - worst.amount.expected,
+        is_excluded=any(exceeds(ledger.predicted_peak(device), capacity) is Truth.TRUE for device in ledger.gpus),
+    )

@@ -1,0 +1,78 @@
+"""KV cache and recurrent state of a list of layers, before any engine's own rounding.
+
+Legend: T tokens held for one sequence, S sequences, w elements kept for one token in one layer
+(`Attention.cache_width`), W window of a sliding or chunked layer, row(w) bytes of w elements in the cache format.
+    full or latent layer       S * T * row(w)
+    sliding or chunked layer   S * min(T, W) * row(w)   when the engine keeps only the window
+                               S * T * row(w)           when it stores every layer in full
+    state of a layer           S * sum(elements * bytes), independent of T
+Source: the shapes that transformers' own cache objects hold after prefill and decode (checked in the tests).
+Engines add block rounding and padding on top; those are theirs and are not counted here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from capienza.architecture.model import Architecture, Attention
+from capienza.formats.blocks import tensor_bytes
+
+
+class CacheNeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of one sequence in one copy of the model, with the formulas that gave them."""
+
+    windowed_bytes: int
+    full_bytes: int
+    latent_bytes: int
+    """The part of both that latent attention keeps: every tensor-parallel rank holds all of it."""
+    state_bytes: int
+    formula: str
+    state_formula: str
+
+
+def cache_need(architecture: Architecture, tokens: int, cache_format: str, model_format: str) -> CacheNeed:
+    """The cache and the state of one sequence of `tokens` tokens.
+
+    `cache_format` is the format of K and V, `model_format` that of the state parts that follow the model.
+    Equal layers are counted once and multiplied. Raises `InputError` when a row is not a whole number of blocks.
+    """
+    kinds = Counter(_attentions(architecture))
+    windowed = full = latent = 0
+    lines = []
+    for attention, layers in kinds.items():
+        row = tensor_bytes((attention.cache_width,), cache_format)
+        kept = kept_tokens(attention, tokens)
+        windowed += layers * kept * row
+        full += layers * tokens * row
+        latent += layers * kept * row if attention.kind == "latent" else 0
+        lines.append(f"{layers} {attention.kind} x {kept} x {row}")
+    states = Counter(layer.state for layer in architecture.layers if layer.state)
+    state = 0
+    state_lines = []
+    for kind, layers in states.items():
+        for part in kind.parts:
+            part_bytes = tensor_bytes(part.shape, part.dtype or model_format)
+            state += layers * part_bytes
+            state_lines.append(f"{layers} {part.name} x {part_bytes}")
+    return CacheNeed(
+        windowed_bytes=windowed,
+        full_bytes=full,
+        latent_bytes=latent,
+        state_bytes=state,
+        formula=" + ".join(lines),
+        state_formula=" + ".join(state_lines),
+    )
+
+
+def kept_tokens(attention: Attention, tokens: int) -> int:
+    """How many of a sequence's tokens the layer needs to keep."""
+    return tokens if attention.window is None else min(tokens, attention.window)
+
+
+def _attentions(architecture: Architecture) -> Iterator[Attention]:
+    for layer in architecture.layers:
+        if layer.attention is not None and layer.attention.cache_width:
+            yield layer.attention

@@ -1,0 +1,123 @@
+"""The model of a card, opened: what its files say, and what its architecture is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from capienza.architecture.gguf import describe_gguf
+from capienza.architecture.model import Architecture
+from capienza.architecture.registry import describe
+from capienza.artifacts.model import Artifact, open_model
+from capienza.card.model import ModelRef
+from capienza.errors import InputError, Message
+from capienza.formats.scheme import Scheme, scheme_from_config
+
+TORCH_DTYPES = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float64": "fp64",
+    "float8_e4m3fn": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2",
+}
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as far as it is known.
+
+    `dtype` is the format of the unquantised parts (None: not stated anywhere). `architecture` is None when only
+    a parameter count is known, or when the files' model type is not understood; `refusal` then says why.
+    """
+
+    name: str
+    revision: str | None = None
+    artifact: Artifact | None = None
+    architecture: Architecture | None = None
+    refusal: Message | None = None
+    differences: tuple[Message, ...] = ()
+    parameters: int | None = None
+    bits: Decimal | None = None
+    dtype: str | None = None
+    scheme: Scheme | None = None
+
+
+def load_model(reference: ModelRef) -> Model:
+    """Open the files (or take the bare parameter count) that a card names.
+
+    Raises `InputError` for files that cannot be read or understood at all, `UnreachableError` when they are not there.
+    """
+    if reference.parameters is not None:
+        name = f"{reference.parameters:,} parameters".replace(",", " ")
+        return Model(name=name, parameters=reference.parameters, bits=reference.bits)
+    source = reference.path or reference.id or ""
+    artifact = open_model(source, reference.revision)
+    if artifact.kind == "gguf":
+        return _from_gguf(source, artifact)
+    return _from_config(source, artifact)
+
+
+def _from_gguf(source: str, artifact: Artifact) -> Model:
+    architecture, refusal = None, None
+    try:
+        architecture = describe_gguf(artifact.metadata, artifact.tensors, artifact.reference)
+    except InputError as error:
+        refusal = error.message
+    return Model(
+        name=source,
+        revision=artifact.revision,
+        artifact=artifact,
+        architecture=architecture,
+        refusal=refusal,
+        dtype="fp16",
+    )
+
+
+def _from_config(source: str, artifact: Artifact) -> Model:
+    config = artifact.config or {}
+    architecture, refusal = None, None
+    try:
+        architecture = describe(config, f"{artifact.reference}/config.json")
+    except InputError as error:
+        # Headers alone still give exact weights; without them there is nothing left to say.
+        if not artifact.tensors:
+            raise
+        refusal = error.message
+    quantization = config.get("quantization_config") or text_config(config).get("quantization_config")
+    return Model(
+        name=source,
+        revision=artifact.revision,
+        artifact=artifact,
+        architecture=architecture,
+        refusal=refusal,
+        dtype=config_dtype(config) or headers_dtype(artifact),
+        scheme=scheme_from_config(quantization, "config.json") if quantization else None,
+    )
+
+
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The nested configuration of the language side, or the configuration itself."""
+    nested = config.get("text_config")
+    return nested if isinstance(nested, dict) else config
+
+
+def config_dtype(config: Mapping[str, Any]) -> str | None:
+    """The format that a configuration states for unquantised weights; None when it states none."""
+    for level in (config, text_config(config)):
+        for key in ("dtype", "torch_dtype"):
+            stated = level.get(key)
+            if isinstance(stated, str):
+                return TORCH_DTYPES.get(stated.removeprefix("torch."))
+    return None
+
+
+def headers_dtype(artifact: Artifact) -> str | None:
+    """The unquantised format that most of the stored bytes have; None without headers."""
+    sizes: dict[str, int] = {}
+    for tensor in artifact.tensors:
+        if tensor.dtype in {"bf16", "fp16", "fp32"}:
+            sizes[tensor.dtype] = sizes.get(tensor.dtype, 0) + tensor.bytes
+    return max(sizes, key=sizes.__getitem__) if sizes else None

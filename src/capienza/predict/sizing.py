@@ -1,0 +1,148 @@
+"""From a card and its opened model to a ledger: weights and caches exactly, the rest by name as unknown."""
+
+from __future__ import annotations
+
+from capienza.card.model import Card
+from capienza.ledger.entry import Entry, Input
+from capienza.ledger.ledger import Ledger
+from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
+from capienza.predict.cache import cache_need
+from capienza.predict.model import TORCH_DTYPES, Model
+from capienza.predict.unknowns import (
+    INFERENCE_MISSING,
+    KNOWN_ARCHITECTURE,
+    MEASURED_PHASE,
+    STATED_INPUT,
+    TRAINING_MISSING,
+    missing_entry,
+    unknown_entry,
+)
+from capienza.predict.weights import share, share_formula, weight_bytes, weights_entry
+from capienza.units import Range
+
+KV_CACHE = "kv_cache"
+STATE = "state"
+CONVERSION = "load_conversion"
+CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
+CACHE_FORMATS = {"fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "int8": "int8", **TORCH_DTYPES}
+
+
+def build_ledger(card: Card, model: Model, gpus: int = 1) -> Ledger:
+    """The ledger of one copy of the model on `gpus` GPUs.
+
+    Raises `InputError` when the card asks for a format that cannot be computed for this model.
+    """
+    devices = tuple(f"gpu:{index}" for index in range(gpus))
+    phases = TRAINING_PHASES if card.task == "fine-tuning" else INFERENCE_PHASES
+    missing = TRAINING_MISSING if card.task == "fine-tuning" else INFERENCE_MISSING
+    weights = weight_bytes(model, card.weights.format)
+    entries: list[Entry] = []
+    for device in devices:
+        entries.append(weights_entry(weights, device, gpus, phases))
+        entries.extend(_conversion(card, model, device))
+        if card.task == "inference":
+            entries.extend(cache_entries(card, model, device, gpus))
+        entries.extend(missing_entry(entry, device) for entry in missing if _applies(entry.name, card))
+    return Ledger(entries=tuple(entries), gpus=devices)
+
+
+def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entry]:
+    """KV cache and state of one GPU, or an unknown entry that names what is missing."""
+    needs = _missing_inputs(card, model)
+    if model.architecture is None:
+        refusal = str(model.refusal) if model.refusal else model.name
+        needs = ("model architecture", *needs)
+        return [unknown_entry(KV_CACHE, CACHE_PHASES, device, needs, KNOWN_ARCHITECTURE(refusal=refusal))]
+    cache_format = _cache_format(card, model)
+    required, sequences = card.tokens.required, card.concurrency
+    if needs or required is None or sequences is None or cache_format is None or model.dtype is None:
+        return [unknown_entry(KV_CACHE, CACHE_PHASES, device, needs, STATED_INPUT(needs=needs))]
+    need = cache_need(model.architecture, required.total, cache_format, model.dtype)
+    inputs = (
+        Input("tokens.required", required.total, "stated"),
+        Input("concurrency", sequences, "stated"),
+        Input("cache format", cache_format, _cache_format_source(card)),
+    )
+    entries = []
+    if need.full_bytes:
+        windowed, full = need.windowed_bytes * sequences, need.full_bytes * sequences
+        latent = need.latent_bytes * sequences
+        floor = _per_gpu_floor(windowed, latent, card, gpus)
+        formula = f"{sequences} x ({need.formula}) = {windowed} B"
+        if full != windowed:
+            formula += f" windowed; every layer in full: {full} B"
+        entries.append(
+            Entry(
+                name=KV_CACHE,
+                phases=CACHE_PHASES,
+                device=device,
+                amount=Range(floor, floor, full),
+                status="estimated",
+                inputs=inputs,
+                formula=formula + share_formula(windowed, gpus),
+                source=f"layers of {model.architecture.model_type}",
+            )
+        )
+    if need.state_bytes:
+        state = need.state_bytes * sequences
+        entries.append(
+            Entry(
+                name=STATE,
+                phases=CACHE_PHASES,
+                device=device,
+                amount=share(state, gpus),
+                status="estimated",
+                inputs=inputs[1:2],
+                formula=f"{sequences} x ({need.state_formula}) = {state} B" + share_formula(state, gpus),
+                source=f"layers of {model.architecture.model_type}",
+            )
+        )
+    return entries
+
+
+def _per_gpu_floor(total: int, latent: int, card: Card, gpus: int) -> int:
+    """An even share; what latent attention keeps is replicated on every tensor-parallel rank."""
+    placement = card.placement if card.placement != "none" else None
+    ranks = placement.tensor_parallel if placement else 1
+    replicated = min(ranks, gpus) if latent else 1
+    return -(-(total - latent) // gpus) + -(-latent * replicated // gpus)
+
+
+def _missing_inputs(card: Card, model: Model) -> tuple[str, ...]:
+    stated = {
+        "tokens.required": card.tokens.required,
+        "concurrency": card.concurrency,
+        "engine.options.kv_cache_dtype": _cache_format(card, model),
+    }
+    return tuple(name for name, value in stated.items() if value is None)
+
+
+def _cache_format(card: Card, model: Model) -> str | None:
+    """The format of K and V: the engine's option, else that of the model's unquantised parts."""
+    option = card.engine.options.get("kv_cache_dtype", "auto") if card.engine else "auto"
+    return model.dtype if option == "auto" else CACHE_FORMATS.get(str(option))
+
+
+def _cache_format_source(card: Card) -> str:
+    stated = card.engine is not None and "kv_cache_dtype" in card.engine.options
+    return "card: engine.options.kv_cache_dtype" if stated else "dtype of the model"
+
+
+def _conversion(card: Card, model: Model, device: str) -> list[Entry]:
+    """Loading in another format than the stored one holds more than the result for a while."""
+    if card.weights.format is None or model.artifact is None:
+        return []
+    return [
+        unknown_entry(
+            CONVERSION,
+            (Phase.LOAD,),
+            device,
+            ("engine", "engine.version"),
+            MEASURED_PHASE(phases=(Phase.LOAD,)),
+        )
+    ]
+
+
+def _applies(name: str, card: Card) -> bool:
+    """Full fine-tuning has no adapters; every other unknown entry stands until it is computed."""
+    return not (name == "adapters" and card.training is not None and card.training.method == "full")

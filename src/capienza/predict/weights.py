@@ -1,0 +1,142 @@
+"""The weights entry: exact bytes from headers, from the architecture, or from a bare parameter count.
+
+Legend: P parameters, b bits per parameter, n GPUs of one copy. Plain arithmetic: P * b / 8, no multiplier.
+Per GPU the provable floor and the expectation are an even share ceil(total / n): whatever the split, some GPU
+holds at least that. The ceiling is everything on one GPU, until a placement is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+import msgspec
+
+from capienza.architecture.model import Architecture
+from capienza.errors import InputError, Place, template
+from capienza.formats.scheme import Scheme, scheme_named, stored
+from capienza.formats.tensor import Tensor
+from capienza.ledger.arithmetic import plain_weights_bytes
+from capienza.ledger.entry import Entry, Input
+from capienza.ledger.ledger import WEIGHTS
+from capienza.ledger.phase import Phase
+from capienza.predict.model import Model
+from capienza.units import Range
+
+NO_DTYPE = template(
+    "predict.no-weight-format",
+    "the model states no weight format (no dtype in config.json, no tensor headers)",
+    "state weights.format on the card, or point at the folder that holds the .safetensors files",
+)
+NO_SHAPES = template(
+    "predict.format-needs-shapes",
+    "weights.format {format} cannot be computed for {model}: its layers are not known",
+    "leave weights.format out to size the weights as stored, or state parameters and bits",
+)
+
+
+class WeightBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """All the weights of one copy of the model, with the formula that gave them."""
+
+    total_bytes: int
+    formula: str
+    source: str
+    inputs: tuple[Input, ...]
+
+
+def weight_bytes(model: Model, weight_format: str | None) -> WeightBytes:
+    """The resident weights. Raises `InputError` when neither files nor card state enough."""
+    if model.parameters is not None and model.bits is not None:
+        return _from_count(model.parameters, model.bits)
+    artifact = model.artifact
+    if weight_format is None and artifact is not None and artifact.tensors:
+        return _from_headers(artifact.tensors, artifact.reference)
+    if model.architecture is None or not model.architecture.parameters:
+        raise InputError(NO_SHAPES(format=weight_format or "?", model=model.name))
+    scheme, source = model.scheme, "config.json"
+    if weight_format is not None:
+        scheme, source = scheme_named(weight_format, Place(key="weights.format")), "weights.format"
+    dtype = model.dtype or (scheme.dtype if scheme is not None else None)
+    if dtype is None:
+        raise InputError(NO_DTYPE())
+    return _from_architecture(model.architecture, scheme, dtype, source)
+
+
+def weights_entry(weights: WeightBytes, device: str, gpus: int, phases: tuple[Phase, ...]) -> Entry:
+    """The entry of one GPU."""
+    return Entry(
+        name=WEIGHTS,
+        phases=phases,
+        device=device,
+        amount=share(weights.total_bytes, gpus),
+        status="estimated",
+        inputs=weights.inputs,
+        formula=weights.formula + share_formula(weights.total_bytes, gpus),
+        source=weights.source,
+    )
+
+
+def share(total_bytes: int, gpus: int) -> Range:
+    """What one of `gpus` GPUs holds of a total, before a placement is computed."""
+    even = -(-total_bytes // gpus)
+    return Range(even, even, total_bytes)
+
+
+def share_formula(total_bytes: int, gpus: int) -> str:
+    """How `share` reads in a formula; empty for one GPU."""
+    return f"; per GPU at least {total_bytes} / {gpus}" if gpus > 1 else ""
+
+
+def _from_count(parameters: int, bits: Decimal) -> WeightBytes:
+    total = plain_weights_bytes(parameters, bits)
+    return WeightBytes(
+        total_bytes=total,
+        formula=f"{parameters} x {bits} / 8 = {total} B",
+        source="parameters x bits",
+        inputs=(
+            Input("parameters", parameters, "card: model.parameters"),
+            Input("bits", str(bits), "card: model.bits"),
+        ),
+    )
+
+
+def _from_headers(tensors: Iterable[Tensor], reference: str) -> WeightBytes:
+    by_dtype = _sum_by_dtype(tensors)
+    total = sum(by_dtype.values())
+    return WeightBytes(
+        total_bytes=total,
+        formula=_formula(by_dtype, total),
+        source=f"tensor headers of {reference}",
+        inputs=tuple(Input(f"bytes stored as {dtype}", amount, reference) for dtype, amount in by_dtype.items()),
+    )
+
+
+def _from_architecture(architecture: Architecture, scheme: Scheme | None, dtype: str, source: str) -> WeightBytes:
+    by_dtype = _sum_by_dtype(
+        tensor
+        for parameter in (*architecture.parameters, *architecture.buffers)
+        for tensor in stored(
+            parameter.name, parameter.shape, parameter.role, scheme, dtype, transposed=parameter.transposed
+        )
+    )
+    total = sum(by_dtype.values())
+    return WeightBytes(
+        total_bytes=total,
+        formula=_formula(by_dtype, total),
+        source=f"{architecture.model_type} layers, format from {source}",
+        inputs=(
+            Input("parameters and stored buffers", architecture.num_stored_elements, "config.json"),
+            *(Input(f"bytes stored as {name}", amount, source) for name, amount in by_dtype.items()),
+        ),
+    )
+
+
+def _sum_by_dtype(tensors: Iterable[Tensor]) -> dict[str, int]:
+    by_dtype: dict[str, int] = {}
+    for tensor in tensors:
+        by_dtype[tensor.dtype] = by_dtype.get(tensor.dtype, 0) + tensor.bytes
+    return by_dtype
+
+
+def _formula(by_dtype: dict[str, int], total: int) -> str:
+    return " + ".join(f"{amount} ({dtype})" for dtype, amount in by_dtype.items()) + f" = {total} B"

@@ -1,0 +1,45 @@
+"""The words for entries, phases, statuses and fits, as users see them (DESIGN section 1)."""
+
+from __future__ import annotations
+
+from capienza.i18n.translator import mark
+
+ENTRY_LABELS = {
+    "weights": mark("weights"),
+    "kv_cache": mark("KV cache"),
+    "state": mark("recurrent state"),
+    "activations": mark("activations"),
+    "engine_runtime": mark("engine: context, workspaces, graphs"),
+    "loading": mark("extra while loading"),
+    "load_conversion": mark("format conversion while loading"),
+    "adapters": mark("adapters"),
+    "gradients": mark("gradients"),
+    "optimizer_states": mark("optimizer states"),
+    "optimizer_transient": mark("extra during the optimizer step"),
+    "logits_and_loss": mark("logits and loss"),
+    "evaluation": mark("validation"),
+    "checkpoint": mark("checkpoint"),
+    "export": mark("export or merge"),
+    "reserve": mark("chosen reserve"),
+}
+
+STATUS_LABELS = {
+    "chosen": mark("chosen"),
+    "estimated": mark("estimated"),
+    "exact": mark("exact"),
+    "measured": mark("measured"),
+    "unknown": mark("unknown"),
+}
+
+FIT_LABELS = {
+    "fit": mark("predicted fit"),
+    "borderline": mark("borderline"),
+    "overflow": mark("predicted overflow"),
+}
+
+TASK_LABELS = {"inference": mark("inference"), "fine-tuning": mark("fine-tuning")}
+
+
+def label(labels: dict[str, str], name: str) -> str:
+    """The English label of a name; the name itself when it has none."""
+    return labels.get(name, name)

@@ -1,0 +1,320 @@
+"""The answer of `size` as a document: ledger, peaks, envelopes, the GPU asked for, and one entry explained."""
+
+from __future__ import annotations
+
+from capienza.errors import UsageError, template
+from capienza.i18n.translator import Say
+from capienza.ledger.entry import Entry
+from capienza.ledger.ledger import Total
+from capienza.predict.answer import GpuFit, Sizing
+from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
+from capienza.report.labels import ENTRY_LABELS, FIT_LABELS, STATUS_LABELS, TASK_LABELS, label
+from capienza.units import Range
+
+NO_SUCH_ENTRY = template(
+    "size.no-such-entry",
+    "the ledger has no entry {found}; it has: {accepted}",
+    "take one of these names for --explain",
+)
+LEDGER_DECIMALS = 3
+
+
+def size_document(sizing: Sizing, say: Say) -> Document:
+    """What a person wants to see: the ledger first, then what follows from it."""
+    blocks: list[Block] = [
+        Heading(sizing.card.name, 1),
+        Paragraph(workload_line(sizing, say)),
+        Paragraph(model_line(sizing, say)),
+        ledger_table(sizing, say),
+        peaks_table(sizing, say),
+        envelopes_table(sizing, say),
+    ]
+    if sizing.fit is not None:
+        blocks += fit_blocks(sizing.fit, sizing, say)
+    blocks += missing_blocks(sizing, say)
+    notes = tuple(f"{say.message(note)} {say.hint(note)}".strip() for note in sizing.notes())
+    if notes:
+        blocks += [Heading(say("Notes")), Items(notes)]
+    return tuple(blocks)
+
+
+def workload_line(sizing: Sizing, say: Say) -> str:
+    """Task, length and concurrency in one line; what is not stated is said so."""
+    card = sizing.card
+    parts = [say(label(TASK_LABELS, card.task))]
+    required = card.tokens.required
+    parts.append(
+        say("required length not stated")
+        if required is None
+        else say("{tokens} tokens per sequence", tokens=say.number(required.total))
+    )
+    if card.task == "inference":
+        parts.append(
+            say("concurrency not stated")
+            if card.concurrency is None
+            else say("{count} at a time", count=say.number(card.concurrency))
+        )
+    else:
+        parts.append(
+            say("microbatch not stated")
+            if card.microbatch is None
+            else say("microbatch {count}", count=say.number(card.microbatch))
+        )
+    return ", ".join(parts)
+
+
+def model_line(sizing: Sizing, say: Say) -> str:
+    """Model, revision, size and what was read to know it."""
+    model = sizing.model
+    parts = [say("Model {name}", name=model.name)]
+    if model.revision:
+        parts.append(say("revision {revision}", revision=model.revision))
+    if model.architecture:
+        parts.append(
+            say(
+                "{kind}, {layers} layers",
+                kind=model.architecture.model_type,
+                layers=str(len(model.architecture.layers)),
+            )
+        )
+    parameters = sizing.num_parameters()
+    if parameters is not None:
+        parts.append(say("{count} parameters", count=say.number(parameters)))
+    if model.artifact is not None:
+        parts.append(
+            say(
+                "{files} files, {count} bytes read",
+                files=str(len(model.artifact.files)),
+                count=say.number(model.artifact.bytes_read),
+            )
+        )
+    return "; ".join(parts)
+
+
+def ledger_table(sizing: Sizing, say: Say) -> Table:
+    """Every entry; GPUs with equal lines are shown once."""
+    several = len(sizing.ledger.gpus) > 1
+    rows = []
+    for entry, devices in _grouped(sizing):
+        cells = [say(label(ENTRY_LABELS, entry.name)), ", ".join(entry.phases)]
+        if several:
+            cells.append(devices)
+        rows.append((*cells, *range_cells(entry.amount, say), say(STATUS_LABELS[status_name(entry)])))
+    columns = [say("entry"), say("phases"), *([say("GPU")] if several else [])]
+    figures = (say("floor"), say("expected"), say("ceiling"))
+    first = len(columns)
+    return Table(
+        columns=(*columns, *figures, say("origin")),
+        rows=tuple(rows),
+        numeric=tuple(range(first, first + 3)),
+        title=say("Ledger, per GPU"),
+    )
+
+
+def _grouped(sizing: Sizing) -> list[tuple[Entry, str]]:
+    lines: dict[tuple[object, ...], list[Entry]] = {}
+    for entry in sizing.ledger.entries:
+        lines.setdefault((entry.name, entry.phases, entry.amount, entry.status), []).append(entry)
+    return [(same[0], _devices([entry.device for entry in same])) for same in lines.values()]
+
+
+def _devices(devices: list[str]) -> str:
+    return devices[0] if len(devices) == 1 else f"{devices[0]} .. {devices[-1]}"
+
+
+def status_name(entry: Entry) -> str:
+    """The status as shown: an estimate that is known to the byte is called exact."""
+    is_exact = entry.status == "estimated" and entry.amount is not None and entry.amount.is_exact
+    return "exact" if is_exact else entry.status
+
+
+def range_cells(amount: Range | None, say: Say) -> tuple[str, str, str]:
+    """Three cells; an unknown amount is a word, never a zero."""
+    if amount is None:
+        return (say("unknown"),) * 3
+    return (
+        say.size(amount.floor, LEDGER_DECIMALS),
+        say.size(amount.expected, LEDGER_DECIMALS),
+        say.size(amount.ceiling, LEDGER_DECIMALS),
+    )
+
+
+def at_least(total: Total, text: str, say: Say) -> str:
+    """A total's figure; "at least" when an entry is missing from it."""
+    return text if total.is_complete else say("at least {size}", size=text)
+
+
+def total_cells(total: Total, say: Say) -> tuple[str, str, str]:
+    """Three cells of a total."""
+    floor, expected, ceiling = range_cells(total.amount, say)
+    return at_least(total, floor, say), at_least(total, expected, say), at_least(total, ceiling, say)
+
+
+def peaks_table(sizing: Sizing, say: Say) -> Table:
+    """What each phase needs on the GPU that needs most, and what is missing from it."""
+    device = sizing.worst_device()
+    rows = [
+        (str(peak.phase), *total_cells(peak.total, say), entry_names(peak.total.missing, say))
+        for peak in sizing.ledger.peaks(device)
+    ]
+    whole = sizing.ledger.predicted_peak(device)
+    rows.append((say("predicted peak"), *total_cells(whole, say), entry_names(whole.missing, say)))
+    return Table(
+        columns=(say("phase"), say("floor"), say("expected"), say("ceiling"), say("not in it: unknown")),
+        rows=tuple(rows),
+        numeric=(1, 2, 3),
+        title=say("Peak per phase, {gpu}", gpu=device),
+    )
+
+
+def entry_names(names: tuple[str, ...], say: Say) -> str:
+    """Entries by their labels."""
+    return ", ".join(say(label(ENTRY_LABELS, name)) for name in names)
+
+
+def envelopes_table(sizing: Sizing, say: Say) -> Table:
+    """Weights only, the two envelopes, each declared as what it is."""
+    ledger, device = sizing.ledger, sizing.worst_device()
+    weights = ledger.weights_only(device)
+    rows = [
+        (
+            say("weights only"),
+            say.size(weights.amount.expected, LEDGER_DECIMALS),
+            say.size(weights.amount.expected, LEDGER_DECIMALS, "GB"),
+            say.size(weights.amount.expected, unit="B"),
+            say("parameters x bits, nothing else"),
+        )
+    ]
+    reserve = sizing.card.reserve
+    if reserve is not None:
+        envelope = ledger.indicative_envelope(reserve.amount_bytes, device).amount.expected
+        rows.append(
+            (
+                say("indicative envelope"),
+                say.size(envelope, LEDGER_DECIMALS),
+                say.size(envelope, LEDGER_DECIMALS, "GB"),
+                say.size(envelope, unit="B"),
+                say(
+                    "weights only + chosen reserve {reserve_bytes}; the entries computed so far already take "
+                    "{taken_bytes} of it",
+                    reserve_bytes=reserve.amount_bytes,
+                    taken_bytes=sizing.reserve_taken_bytes(),
+                ),
+            )
+        )
+    total = ledger.conservative_envelope(device)
+    rows.append(
+        (
+            say("conservative envelope"),
+            at_least(total, say.size(total.amount.ceiling, LEDGER_DECIMALS), say),
+            at_least(total, say.size(total.amount.ceiling, LEDGER_DECIMALS, "GB"), say),
+            at_least(total, say.size(total.amount.ceiling, unit="B"), say),
+            say("sum of independent maxima, not a peak"),
+        )
+    )
+    return Table(
+        columns=(say("envelope"), "GiB", "GB", "B", say("what it is")),
+        rows=tuple(rows),
+        numeric=(1, 2, 3),
+        title=say("Envelopes, {gpu}", gpu=device),
+    )
+
+
+def fit_blocks(fit: GpuFit, sizing: Sizing, say: Say) -> list[Block]:
+    """The GPU asked for: capacities with their basis, the fit word, the margin."""
+    capacity = fit.capacity
+    peak = sizing.worst_peak()
+    largest, smallest = (
+        say("unknown") if amount is None else say.size(amount)
+        for amount in (capacity.largest_bytes, capacity.smallest_bytes)
+    )
+    rows = [
+        (say("capacity compared for exclusion"), largest, capacity.largest_basis),
+        (say("capacity compared for a fit"), smallest, capacity.smallest_basis),
+        (say("used by others"), say.size(capacity.others_use_bytes), say("from the card")),
+        (
+            say("predicted peak"),
+            at_least(peak, say.size(peak.amount.expected), say),
+            entry_names(peak.missing, say) and say("not in it: {names}", names=entry_names(peak.missing, say)),
+        ),
+    ]
+    if fit.margin_bytes is not None:
+        margin = say.size(fit.margin_bytes)
+        rows.append(
+            (
+                say("useful margin"),
+                margin if peak.is_complete else say("at most {size}", size=margin),
+                say("usable capacity minus expected peak"),
+            )
+        )
+    verdict = (
+        say("excluded by arithmetic: the floor alone is above the largest capacity of this name")
+        if fit.is_excluded
+        else say("to confirm: a prediction alone never admits")
+    )
+    return [
+        Heading(f"{fit.asked} x {fit.gpus}"),
+        Table(columns=(say("figure"), say("per GPU"), say("basis")), rows=tuple(rows), numeric=(1,)),
+        Paragraph(
+            say(
+                "Cards this name may mean: {names}. {word}; {verdict}.",
+                names=", ".join(fit.candidates),
+                word=say(label(FIT_LABELS, fit.word)).capitalize(),
+                verdict=verdict,
+            )
+        ),
+    ]
+
+
+def missing_blocks(sizing: Sizing, say: Say) -> list[Block]:
+    """What is unknown: which inputs it needs and which proof is expected."""
+    seen: dict[str, Entry] = {}
+    for entry in sizing.ledger.entries:
+        if entry.status == "unknown":
+            seen.setdefault(entry.name, entry)
+    if not seen:
+        return []
+    items = tuple(
+        say(
+            "{name}: needs {needs}; proof expected: {proof}",
+            name=say(label(ENTRY_LABELS, entry.name)),
+            needs=", ".join(entry.needs),
+            proof=say.message(entry.expected_proof) if entry.expected_proof else "",
+        )
+        for entry in seen.values()
+    )
+    return [Heading(say("Unknown, and not counted as zero")), Items(items)]
+
+
+def explain_document(sizing: Sizing, name: str, say: Say) -> Document:
+    """One entry: formula with its numbers, values with their origin, source. Raises `UsageError` for no such entry."""
+    entries = [entry for entry in sizing.ledger.entries if entry.name == name]
+    if not entries:
+        accepted = tuple(dict.fromkeys(entry.name for entry in sizing.ledger.entries))
+        raise UsageError(NO_SUCH_ENTRY(found=name, accepted=accepted))
+    entry = entries[0]
+    floor, expected, ceiling = range_cells(entry.amount, say)
+    facts = [
+        (say("origin"), say(STATUS_LABELS[status_name(entry)])),
+        (say("phases"), ", ".join(entry.phases)),
+        (say("GPU"), _devices([one.device for one in entries])),
+        (say("floor"), floor),
+        (say("expected"), expected),
+        (say("ceiling"), ceiling),
+    ]
+    if entry.formula:
+        facts += [(say("formula"), entry.formula), (say("source"), entry.source)]
+    if entry.expected_proof is not None:
+        facts += [
+            (say("needs"), ", ".join(entry.needs)),
+            (say("proof expected"), say.message(entry.expected_proof)),
+            (say("what to do"), say.hint(entry.expected_proof)),
+        ]
+    blocks: list[Block] = [
+        Heading(f"{sizing.card.name}: {say(label(ENTRY_LABELS, name))}", 1),
+        Table(columns=(say("what"), say("value")), rows=tuple(facts)),
+    ]
+    if entry.inputs:
+        rows = tuple((i.name, str(i.value), i.source) for i in entry.inputs)
+        blocks.append(Table(columns=(say("input"), say("value"), say("from")), rows=rows, numeric=(1,)))
+    return tuple(blocks)

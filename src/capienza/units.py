@@ -1,0 +1,152 @@
+"""Bytes, money and ranges: the only room that parses or prints a size.
+
+Legend: B byte; kB MB GB TB PB powers of 1000; KiB MiB GiB TiB PiB powers of 1024. Inside the library
+memory is an `int` number of bytes; a decimal or binary unit appears only in text read or written here.
+Source of the prefixes: IEC 80000-13 (binary), SI (decimal).
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import NewType
+
+import msgspec
+
+Bytes = NewType("Bytes", int)
+
+KIB, MIB, GIB, TIB, PIB = (1024**power for power in range(1, 6))
+UNITS: dict[str, int] = {
+    "B": 1,
+    **{f"{prefix}B": 1000**power for power, prefix in enumerate("kMGTP", start=1)},
+    **{f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGTP", start=1)},
+}
+ACCEPTED_UNITS = ", ".join(UNITS)
+MAX_BYTES = 2**63 - 1
+"""Largest size accepted anywhere: what a signed 64-bit file offset can address."""
+
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)
+_MONEY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})\s*", re.ASCII)
+
+
+class QuantityError(ValueError):
+    """A size or an amount of money could not be read.
+
+    `found` is the text as written, `accepted` says what would have been understood.
+    """
+
+    def __init__(self, found: str, accepted: str) -> None:
+        super().__init__(f"expected {accepted}, got {found!r}")
+        self.found = found
+        self.accepted = accepted
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Three figures in bytes: provable `floor`, `expected`, and `ceiling` (DESIGN rule 5).
+
+    Raises `ValueError` when they are negative or out of order.
+    """
+
+    floor: int
+    expected: int
+    ceiling: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.floor <= self.expected <= self.ceiling:
+            message = (
+                f"a range needs 0 <= floor <= expected <= ceiling, got {self.floor}, {self.expected}, {self.ceiling}"
+            )
+            raise ValueError(message)
+
+    @classmethod
+    def exact(cls, amount_bytes: int) -> Range:
+        """The range of a figure that is known to the byte."""
+        return cls(amount_bytes, amount_bytes, amount_bytes)
+
+    @property
+    def is_exact(self) -> bool:
+        """True when the three figures coincide."""
+        return self.floor == self.ceiling
+
+    def __add__(self, other: Range) -> Range:
+        """Sum of two needs that are live at the same moment."""
+        return Range(
+            self.floor + other.floor,
+            self.expected + other.expected,
+            self.ceiling + other.ceiling,
+        )
+
+    def largest(self, other: Range) -> Range:
+        """Figure by figure maximum: the need of two phases that follow each other."""
+        return Range(
+            max(self.floor, other.floor),
+            max(self.expected, other.expected),
+            max(self.ceiling, other.ceiling),
+        )
+
+
+NOTHING = Range(0, 0, 0)
+
+
+class Money(msgspec.Struct, frozen=True):
+    """A decimal amount in one currency (ISO 4217). Amounts in different currencies never mix."""
+
+    amount: Decimal
+    currency: str
+
+    def __str__(self) -> str:
+        return f"{self.amount:f} {self.currency}"
+
+
+class NumberMarks(msgspec.Struct, frozen=True):
+    """How a language writes numbers: decimal mark and group mark."""
+
+    decimal: str = "."
+    group: str = ","
+
+
+ENGLISH_MARKS = NumberMarks()
+
+
+def parse_size(text: str) -> Bytes:
+    """Read "6 GiB", "80 GB" or "24564 MiB" into bytes, rounded to the nearest byte.
+
+    Raises `QuantityError` for a missing, unknown or ambiguous unit ("8k", "80 G"), a sign, or a size
+    above `MAX_BYTES`.
+    """
+    match = _SIZE.fullmatch(text) if len(text) <= 64 else None
+    factor = UNITS.get(match[2]) if match else None
+    if match is None or factor is None:
+        raise QuantityError(text[:64], f"a number and one of {ACCEPTED_UNITS}, such as 6 GiB")
+    amount = (Decimal(match[1]) * factor).to_integral_value(ROUND_HALF_EVEN)
+    if amount > MAX_BYTES:
+        raise QuantityError(text[:64], f"at most {MAX_BYTES} B")
+    return Bytes(int(amount))
+
+
+def parse_money(text: str) -> Money:
+    """Read "47.14 USD". Raises `QuantityError` for a sign, a thousands mark or no currency."""
+    match = _MONEY.fullmatch(text) if len(text) <= 64 else None
+    if match is None:
+        raise QuantityError(text[:64], "a decimal amount and a three-letter currency, such as 47.14 USD")
+    return Money(Decimal(match[1]), match[2])
+
+
+def format_number(value: int | Decimal | float, decimals: int = 0, marks: NumberMarks = ENGLISH_MARKS) -> str:
+    """A number in the language's own marks, rounded half to even."""
+    text = f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_EVEN):,f}"
+    return text.translate({ord(","): marks.group, ord("."): marks.decimal})
+
+
+def format_size(amount_bytes: int, unit: str = "GiB", decimals: int = 2, marks: NumberMarks = ENGLISH_MARKS) -> str:
+    """Print bytes in one named unit: `format_size(24 * 10**9)` is "22.35 GiB"."""
+    if unit == "B":
+        return f"{format_number(amount_bytes, 0, marks)} B"
+    return f"{format_number(Decimal(amount_bytes) / UNITS[unit], decimals, marks)} {unit}"
+
+
+def format_money(money: Money, marks: NumberMarks = ENGLISH_MARKS) -> str:
+    """Print an amount with at least two decimals and its currency."""
+    exponent = money.amount.as_tuple().exponent
+    decimals = max(2, -exponent if isinstance(exponent, int) else 2)
+    return f"{format_number(money.amount, decimals, marks)} {money.currency}"
