@@ -280,15 +280,74 @@ def falcon(random: Random) -> Config:
     return config
 
 
+def glm4(random: Random) -> Config:
+    config = _common(random)
+    _maybe(random, config, attention_bias=_flag(random))
+    return config
+
+
+def glm4_moe(random: Random) -> Config:
+    config = deepseek_v3(random)
+    for key in ("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+        del config[key]
+    _maybe(random, config, use_qk_norm=_flag(random), head_dim=random.choice([4, 8]))
+    return config
+
+
+def cohere2(random: Random) -> Config:
+    config = gemma2(random)
+    _maybe(random, config, sliding_window_pattern=random.randint(1, 4))
+    return config
+
+
+def smollm3(random: Random) -> Config:
+    config = llama(random)
+    config.setdefault("num_key_value_heads", config["num_attention_heads"])
+    layers = config["num_hidden_layers"]
+    _maybe(
+        random,
+        config,
+        use_sliding_window=_flag(random),
+        sliding_window=6,
+        no_rope_layers=[random.randint(0, 1) for _ in range(layers)],
+        no_rope_layer_interval=random.randint(1, 4),
+    )
+    return config
+
+
+def starcoder2(random: Random) -> Config:
+    config = _common(random)
+    _maybe(random, config, sliding_window=random.choice([None, 6]), use_bias=_flag(random))
+    return config
+
+
+def gpt_bigcode(random: Random) -> Config:
+    config = gpt2(random)
+    _maybe(random, config, multi_query=_flag(random))
+    return config
+
+
+def mpt(random: Random) -> Config:
+    heads = random.choice([1, 2, 4])
+    config: Config = {"d_model": 4 * heads, "n_heads": heads, "n_layers": random.randint(1, 4)}
+    config |= {"vocab_size": random.randint(40, 90), "max_seq_len": 64}
+    _maybe(random, config, tie_word_embeddings=_flag(random), attn_config={"alibi": True}, no_bias=True)
+    return config
+
+
 GENERATORS: dict[str, Callable[[Random], Config]] = {
     "bloom": bloom,
+    "cohere2": cohere2,
     "deepseek_v2": deepseek_v2,
     "deepseek_v3": deepseek_v3,
     "falcon": falcon,
     "gemma": gemma,
     "gemma2": gemma2,
     "gemma3_text": gemma3_text,
+    "glm4": glm4,
+    "glm4_moe": glm4_moe,
     "gpt2": gpt2,
+    "gpt_bigcode": gpt_bigcode,
     "gpt_neox": gpt_neox,
     "gpt_oss": gpt_oss,
     "llama": llama,
@@ -297,6 +356,8 @@ GENERATORS: dict[str, Callable[[Random], Config]] = {
     "ministral3": mistral,
     "mistral": mistral,
     "mixtral": mixtral,
+    "mpt": mpt,
+    "olmo2": glm4,
     "opt": opt,
     "phi": phi,
     "phi3": phi3,
@@ -305,6 +366,8 @@ GENERATORS: dict[str, Callable[[Random], Config]] = {
     "qwen2_moe": qwen2_moe,
     "qwen3": qwen3,
     "qwen3_moe": qwen3_moe,
+    "smollm3": smollm3,
+    "starcoder2": starcoder2,
 }
 
 

@@ -86,6 +86,33 @@ def test_cache_of_one_sequence_in_bf16(name, tokens, gib):
     assert kept * 2 / GIB == pytest.approx(gib, abs=0.005)
 
 
+QWEN_1 = {"model_type": "qwen", "kv_channels": 128, "no_bias": True, "tie_word_embeddings": False}
+
+
+@pytest.mark.parametrize(
+    "config, parameters",
+    [
+        # Qwen-7B by hand: 2 x 151,936 x 4096 + 32 x (4096 x 12288 + 12288 + 4096^2 + 3 x 4096 x 11008 + 8192) + 4096
+        ({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 22016,
+          "vocab_size": 151_936}, 7_721_324_544),
+        # Qwen-1.8B, as published
+        ({"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 11008,
+          "vocab_size": 151_936}, 1_836_828_672),
+    ],
+)  # fmt: skip
+def test_first_qwen_without_a_class_in_transformers(config, parameters):
+    architecture = describe({**QWEN_1, **config})
+    assert architecture.num_parameters == parameters
+    assert {layer.attention.cache_width for layer in architecture.layers} == {2 * config["hidden_size"]}
+
+
+def test_kimi_k2_is_built_like_deepseek_v3():
+    config = read("deepseek-ai--DeepSeek-V3")
+    kimi = describe({**config, "model_type": "kimi_k2"})
+    assert kimi.model_type == "kimi_k2"
+    assert kimi.parameters == describe(config).parameters
+
+
 def test_wrappers_say_that_the_other_side_is_not_counted():
     codes = {note.code for note in describe(read("google--gemma-3-27b-it")).notes}
     assert codes == {"architecture.text-side-only", "architecture.assumed-defaults"}

@@ -86,6 +86,11 @@ def test_exaone4_has_windows_only_in_its_large_model():
     assert windows(architecture) == [W, W, W, F] * 16
 
 
+def test_a_window_that_llama_cpp_ignores_is_reported():
+    notes = described("llama", attention__sliding_window=4096).notes
+    assert [(note.code, note.parameters) for note in notes] == [("architecture.gguf-unused-window", {"window": 4096})]
+
+
 def test_lfm2_windows_every_attention_block_when_it_states_one():
     keys = {"attention__head_count_kv": [0, 2, 0, 2], "shortconv__l_cache": 3, "attention__sliding_window": W}
     layers = described("lfm2", **keys).layers
@@ -274,6 +279,29 @@ def test_the_same_model_from_its_config_and_from_its_file():
         assert sizes[0] == sizes[1]
 
 
+def test_a_hybrid_from_its_config_and_from_its_file():
+    config = {
+        "model_type": "qwen3_5_text",
+        "hidden_size": 5120,
+        "intermediate_size": 17408,
+        "num_hidden_layers": 64,
+        "num_attention_heads": 24,
+        "num_key_value_heads": 4,
+        "linear_num_value_heads": 48,
+        "vocab_size": 248320,
+    }
+    keys, tensors = geometries().M["qwen3.6-27b"]
+    ours, theirs = describe_gguf(keys, table(tensors), "a.gguf"), describe(config)
+    assert ours.num_parameters == theirs.num_parameters
+    for layer, other in zip(ours.layers, theirs.layers, strict=True):
+        assert (layer.attention, layer.mlp) == (other.attention, other.mlp)
+        assert (layer.state is None) == (other.state is None)
+        if layer.state:
+            assert layer.state.kind == other.state.kind
+            for part, same in zip(layer.state.parts, other.state.parts, strict=True):
+                assert (part.name, part.elements) == (same.name, same.elements)
+
+
 @pytest.mark.parametrize(
     "name, parameters",
     [
@@ -360,7 +388,7 @@ def test_every_name_is_in_one_list():
     "name, code, says",
     [
         ("llama5", "gguf-unknown", "llama4"),
-        ("zzz", "gguf-unknown", "none"),
+        ("zzz", "gguf-unknown", "near it: -"),
         ("glm-dsa", "gguf-indexer", "too low"),
         ("deepseek4", "gguf-indexer", "too low"),
         ("bert", "gguf-not-causal", "'bert'"),
@@ -392,37 +420,38 @@ LISTED = {"attention__sliding_window": W}
         ("llama", {"block_count": 0}, "out-of-bounds", "block_count"),
         ("llama", {"block_count": 513}, "out-of-bounds", "block_count"),
         ("llama", {"block_count": 2**64 - 1}, "out-of-bounds", "block_count"),
-        ("llama", {"block_count": 4.0}, "wrong-type", "block_count"),
-        ("llama", {"block_count": True}, "wrong-type", "block_count"),
-        ("llama", {"block_count": "4"}, "wrong-type", "block_count"),
+        ("llama", {"block_count": 4.0}, "not-an-integer", "block_count"),
+        ("llama", {"block_count": True}, "not-an-integer", "block_count"),
+        ("llama", {"block_count": "4"}, "not-an-integer", "block_count"),
         ("llama", {"embedding_length": None}, "missing-key", "embedding_length"),
         ("llama", {"attention__head_count": None}, "missing-key", "attention.head_count"),
-        ("llama", {"attention__head_count": [4, 4]}, "contradiction", "attention.head_count"),
+        ("llama", {"attention__head_count": [4, 4]}, "broken-rule", "attention.head_count"),
         ("llama", {"attention__head_count": [4, 4, 4, -1]}, "out-of-bounds", "attention.head_count[3]"),
-        ("llama", {"attention__head_count": LongValue("i32", 5000)}, "wrong-type", "attention.head_count"),
-        ("llama", {"attention__head_count_kv": 2**31 - 1}, "contradiction", "attention.head_count"),
-        ("llama", {"attention__head_count_kv": ["2"] * 4}, "wrong-type", "attention.head_count_kv[0]"),
+        ("llama", {"attention__head_count": LongValue("i32", 5000)}, "not-an-integer", "attention.head_count"),
+        ("llama", {"attention__head_count_kv": 2**31 - 1}, "out-of-bounds", "attention.head_count_kv"),
+        ("llama", {"attention__head_count_kv": ["2"] * 4}, "not-an-integer", "attention.head_count_kv[0]"),
         ("llama", {"attention__key_length": -1}, "out-of-bounds", "attention.key_length"),
-        ("llama", {"context_length": "long"}, "wrong-type", "context_length"),
+        ("llama", {"context_length": "long"}, "not-an-integer", "context_length"),
         ("llama", {"nextn_predict_layers": 4}, "out-of-bounds", "nextn_predict_layers"),
-        ("llama", {"vocab_size": 11}, "contradiction", "vocab_size"),
+        ("llama", {"attention__head_count": 65}, "broken-rule", "attention.head_count"),
+        ("llama", {"vocab_size": 11}, "broken-rule", "vocab_size"),
         ("gpt-oss", {}, "missing-key", "attention.sliding_window"),
         ("gpt-oss", {"attention__sliding_window": 0}, "out-of-bounds", "attention.sliding_window"),
         ("mimo2", LISTED, "missing-key", "attention.sliding_window_pattern"),
-        ("mimo2", LISTED | {"attention__sliding_window_pattern": 4}, "wrong-type", "sliding_window_pattern"),
-        ("mimo2", LISTED | {"attention__sliding_window_pattern": [1, 0]}, "contradiction", "sliding_window_pattern"),
-        ("mimo2", LISTED | {"attention__sliding_window_pattern": ["1"] * 4}, "wrong-type", "sliding_window_pattern"),
+        ("mimo2", LISTED | {"attention__sliding_window_pattern": 4}, "not-a-list", "sliding_window_pattern"),
+        ("mimo2", LISTED | {"attention__sliding_window_pattern": [1, 0]}, "broken-rule", "sliding_window_pattern"),
+        ("mimo2", LISTED | {"attention__sliding_window_pattern": ["1"] * 4}, "not-a-flag", "sliding_window_pattern[0]"),
         ("gemma4", LISTED | {"attention__sliding_window_pattern": [1] * 4, "attention__shared_kv_layers": 3},
-         "contradiction", "sliding_window_pattern"),
+         "broken-rule", "sliding_window_pattern"),
         ("gemma4", LISTED | {"attention__sliding_window_pattern": [1] * 4, "attention__shared_kv_layers": 5},
          "out-of-bounds", "shared_kv_layers"),
-        ("deepseek2", {"attention__key_length_mla": 192}, "contradiction", "attention.key_length_mla"),
+        ("deepseek2", {"attention__key_length_mla": 192}, "broken-rule", "attention.key_length_mla"),
         ("mamba", {}, "missing-key", "ssm.inner_size"),
         ("mamba2", SSM | {"ssm__conv_kernel": 0}, "out-of-bounds", "ssm.conv_kernel"),
         ("lfm2", {"attention__head_count_kv": [0, 2, 2, 0]}, "missing-key", "shortconv.l_cache"),
         ("rwkv6", {}, "missing-key", "wkv.head_size"),
         ("nemotron_h", GROUPED | {"attention__head_count_kv": [0] * 4}, "missing-key", "feed_forward_length"),
-        ("qwen3next", GROUPED | {"attention__recurrent_layers": [1]}, "contradiction", "recurrent_layers"),
+        ("qwen3next", GROUPED | {"attention__recurrent_layers": [1]}, "broken-rule", "recurrent_layers"),
         ("qwen3next", GROUPED | {"full_attention_interval": 0}, "out-of-bounds", "full_attention_interval"),
     ],
 )  # fmt: skip
@@ -440,11 +469,16 @@ def test_bad_metadata_is_refused_with_its_key(name, keys, code, key):
     "drop, extra, code, says",
     [
         ("token_embd", [], "gguf-incomplete", "token_embd.weight"),
-        ("blk.2.", [], "gguf-incomplete", "block 2"),
-        ("token_embd", [Tensor("token_embd.weight", (100, 32), "fp16", 0)], "contradiction", "row length"),
+        ("blk.2.", [], "gguf-incomplete", "blk.2"),
+        ("token_embd", [Tensor("token_embd.weight", (100, 32), "fp16", 0)], "broken-rule", "embedding_length == 32"),
         ("token_embd", [Tensor("token_embd.weight", (100,), "fp16", 0)], "gguf-incomplete", "token_embd.weight"),
-        ("none", [Tensor("blk.1.attn_k.weight", (32, 64), "fp16", 0)], "contradiction", "32 rows"),
-        ("none", [Tensor("blk.1.attn_v.weight", (65, 64), "fp16", 0)], "contradiction", "65 rows"),
+        ("none", [Tensor("blk.1.attn_k.weight", (32, 64), "fp16", 0)], "broken-rule", "== 32 "),
+        ("none", [Tensor("blk.1.attn_k.weight", (), "fp16", 0)], "gguf-dimensions", "0 dimensions"),
+        ("none", [Tensor("blk.1.ffn_down.weight", (1, 2, 3), "fp16", 0)], "gguf-dimensions", "3 dimensions"),
+        ("none", [Tensor("blk.1.ffn_down.7.weight", (1,), "fp16", 0)], "gguf-dimensions", "1 dimensions"),
+        ("none", [Tensor("blk.1.ffn_down_exps.weight", (), "fp16", 0)], "gguf-dimensions", "0 dimensions"),
+        ("none", [Tensor("blk.1.ffn_down_exps.weight", (8, 64, 9), "fp16", 0)], "broken-rule", "<= 8"),
+        ("none", [Tensor("blk.1.attn_v.weight", (65, 64), "fp16", 0)], "broken-rule", "== 65 "),
     ],
 )
 def test_a_table_that_does_not_match_is_refused(drop, extra, code, says):
@@ -458,7 +492,7 @@ def test_a_table_that_does_not_match_is_refused(drop, extra, code, says):
 def test_a_latent_cache_needs_the_split_projections():
     keys = {"attention__key_length_mla": 192, "attention__value_length_mla": 128}
     whole = (Tensor("blk.0.attn_kv_b.weight", (64, 64), "fp16", 0),)
-    with pytest.raises(InputError, match="split projections"):
+    with pytest.raises(InputError, match="attn_k_b"):
         described("deepseek2", whole, **keys)
 
 
@@ -479,6 +513,15 @@ VALUES = st.one_of(
     st.builds(LongValue, st.just("i32"), st.integers(0, 2**40)),
 )
 
+NAMES = st.sampled_from(
+    [
+        f"blk.{block}.{name}.weight"
+        for block in ("0", "3", "007", "999999", "9999999")
+        for name in ("attn_k", "attn_v", "attn_kv_b", "ffn_down", "ffn_down.0", "ffn_down_exps", "channel_mix_value")
+    ]
+)
+SHAPES = st.lists(st.integers(0, 70), max_size=4).map(tuple)
+
 
 @given(name=st.sampled_from(sorted(RULES)), data=st.data())
 def test_any_value_of_any_key_is_described_or_refused(name, data):
@@ -487,6 +530,7 @@ def test_any_value_of_any_key_is_described_or_refused(name, data):
     tensors = smallest_table(stated)
     for key in data.draw(st.lists(st.sampled_from(sorted(stated)), max_size=2)):
         stated[key] = data.draw(VALUES)
+    tensors += [Tensor(name, shape, "fp16", 0) for name, shape in data.draw(st.dictionaries(NAMES, SHAPES)).items()]
     try:
         architecture = describe_gguf(stated, tensors, "model.gguf")
     except InputError as error:

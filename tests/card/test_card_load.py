@@ -46,7 +46,7 @@ def hint(text: str) -> str:
     with pytest.raises(InputErrors) as caught:
         parse_card(text)
     (row,) = caught.value.as_dict()
-    return row["hint"]
+    return str(row["hint"])
 
 
 def test_the_card_of_the_design_reads_as_written():
@@ -257,3 +257,24 @@ def test_a_missing_card_is_not_reachable_and_a_huge_one_not_a_card(tmp_path: Pat
 def test_the_first_line_for_editors_changes_nothing():
     commented = parse_card("# yaml-language-server: $schema=card.schema.json\n" + HEAD)
     assert commented.model == parse_card(HEAD).model
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"key{index}: 1\n" for index in range(9_000)),
+        HEAD + "preferences: [" + "1, " * 9_000 + "]\n",
+        HEAD + "quality: {metrics: [" + "{name: a}, " * 4_000 + "]}\n",
+    ],
+    ids=["unknown keys", "wrong items", "repeated metrics"],
+)
+def test_a_file_of_nothing_but_problems_names_a_hundred_and_says_so(text):
+    problems = refused(text)
+    assert len(problems) == 101
+    assert "yamlmarks.too-many-problems" in " ".join(problems)
+
+
+def test_a_huge_key_is_cut_in_its_error():
+    with pytest.raises(InputErrors) as caught:
+        parse_card(HEAD + "? " + "k" * 100_000 + "\n: 1\n")
+    assert len(str(caught.value)) < 500

@@ -14,8 +14,8 @@ from capienza.card.moments import end_of, start_of
 DAY = datetime.date
 
 
-def utc(*parts: int) -> datetime.datetime:
-    return datetime.datetime(*parts, tzinfo=datetime.UTC)
+def utc(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> datetime.datetime:
+    return datetime.datetime(year, month, day, hour, minute, tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,7 @@ def test_one_day_is_a_window_and_a_moment_needs_no_zone():
     day = calendar("{timezone: UTC, start: 2026-12-07, deadline: 2026-12-07}")
     assert (day.start, day.deadline) == (utc(2026, 12, 7), utc(2026, 12, 8))
     moment = calendar("{start: 2026-12-07T09:30+05:30, deadline: 2026-12-07 10:00:00.5Z}")
-    assert (moment.start, moment.deadline) == (utc(2026, 12, 7, 4), utc(2026, 12, 7, 10, 0, 0, 500000))
+    assert (moment.start, moment.deadline) == (
+        utc(2026, 12, 7, 4),
+        utc(2026, 12, 7, 10) + datetime.timedelta(seconds=0.5),
+    )

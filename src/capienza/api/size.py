@@ -99,8 +99,8 @@ def _card(card_or_path: str | Path | Card) -> Card:
 
 
 def _with_gpu(sizing: Sizing, name: str) -> Sizing:
-    from capienza.catalog.capacity import capacity_of
     from capienza.catalog.asked import claim_of
+    from capienza.catalog.capacity import capacity_of
     from capienza.ledger.capacity import capacity_from
 
     card = sizing.card

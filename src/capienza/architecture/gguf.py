@@ -78,8 +78,10 @@ def describe_gguf(metadata: Mapping[str, Any], tensors: Sequence[Tensor], file: 
     config = Config(own, file, prefix=start)
     blocks = config.integer("block_count", maximum=MAX_BLOCKS)
     trunk = blocks - (config.optional("nextn_predict_layers", minimum=0, maximum=blocks - 1) or 0)
+    if trunk < blocks:
+        config.notes.append(PREDICTION_BLOCKS(count=blocks - trunk))
     hidden = config.integer("embedding_length")
-    shapes = block_shapes(tensors)
+    shapes = block_shapes(tensors, file)
     by_name = {tensor.name: tensor.shape for tensor in tensors}
     layers = _layers(config, rule, blocks, trunk, hidden, shapes)
     recurrent = {layer.index for layer in layers if layer.state and not layer.attention}
@@ -93,7 +95,7 @@ def describe_gguf(metadata: Mapping[str, Any], tensors: Sequence[Tensor], file: 
         layers=layers,
         parameters=tuple(parameter for parameter in stored if not is_buffer(parameter)),
         buffers=tuple(parameter for parameter in stored if is_buffer(parameter)),
-        notes=(PREDICTION_BLOCKS(count=blocks - trunk),) if trunk < blocks else (),
+        notes=tuple(config.notes),
     )
 
 
@@ -119,7 +121,7 @@ def _refusal(name: str) -> Message:
     import difflib
 
     near = difflib.get_close_matches(name[:80].lower(), RULES, n=5, cutoff=0.4)
-    return UNKNOWN(found=found, accepted=", ".join(near) or "none")
+    return UNKNOWN(found=found, accepted=", ".join(near) or "-")
 
 
 def _layers(config: Config, rule: Rule, blocks: int, trunk: int, hidden: int, shapes: Shapes) -> tuple[Layer, ...]:
@@ -137,7 +139,7 @@ def _layers(config: Config, rule: Rule, blocks: int, trunk: int, hidden: int, sh
     layers = []
     for index in range(trunk):
         if index not in shapes:
-            config.refuse("block_count", INCOMPLETE(found=f"block {index}"))
+            config.refuse("block_count", INCOMPLETE(found=f"blk.{index}.*"))
         attention = None
         if not recurrent[index] or (recurrence and recurrence.beside_attention):
             attention = kept.attention_of(
@@ -150,14 +152,10 @@ def _layers(config: Config, rule: Rule, blocks: int, trunk: int, hidden: int, sh
             )
         if attention:
             _check_widths(config, index, attention, shapes[index])
-        layers.append(
-            Layer(
-                index=index,
-                attention=attention,
-                state=state if recurrent[index] else None,
-                mlp=mlp_of(shapes[index], used[index], shared_experts),
-            )
-        )
+        mlp = mlp_of(shapes[index], used[index], shared_experts)
+        if mlp and mlp.kind == "experts" and not 0 < used[index] <= mlp.num_experts:
+            config.broken_rule("expert_used_count", used[index], f"1 <= expert_used_count <= {mlp.num_experts}")
+        layers.append(Layer(index=index, attention=attention, state=state if recurrent[index] else None, mlp=mlp))
     return tuple(layers)
 
 
@@ -165,8 +163,8 @@ def _check_widths(config: Config, index: int, attention: Attention, shapes: Mapp
     """The metadata must agree with the projections that fill the cache, where these stand apart."""
     if attention.kind == "latent":
         if "attn_kv_b.weight" in shapes and "attn_k_b.weight" not in shapes:
-            accepted = f"the split projections that a latent cache needs, in block {index},"
-            config.contradiction("attention.key_length_mla", "attn_kv_b.weight", accepted)
+            rule = f"blk.{index}.attn_k_b.weight + blk.{index}.attn_v_b.weight"
+            config.broken_rule("attention.key_length_mla", f"blk.{index}.attn_kv_b.weight", rule)
         return
     for letter, name, head_dim in (
         ("k", "key_length", attention.key_head_dim),
@@ -175,13 +173,8 @@ def _check_widths(config: Config, index: int, attention: Attention, shapes: Mapp
         shape = shapes.get(f"attn_{letter}.weight")
         width = attention.num_key_value_heads * head_dim
         if shape is not None and shape[0] != width:
-            accepted = f"what blk.{index}.attn_{letter}.weight has, {shape[0]} rows,"
-            config.contradiction(f"attention.{name}", width, accepted)
-
-
-def _length(tokens: Any) -> int | None:
-    """Number of tokens in the tokenizer's list; the reader keeps only the length of a long one."""
-    return tokens.length if isinstance(tokens, LongValue) else len(tokens) if isinstance(tokens, list) else None
+            rule = f"head_count_kv * {name} == {shape[0]} (blk.{index}.attn_{letter}.weight)"
+            config.broken_rule(f"attention.{name}", width, rule)
 
 
 def _vocabulary(config: Config, metadata: Mapping[str, Any], embedding: tuple[int, ...] | None, hidden: int) -> int:
@@ -190,9 +183,12 @@ def _vocabulary(config: Config, metadata: Mapping[str, Any], embedding: tuple[in
         config.refuse("embedding_length", INCOMPLETE(found="token_embd.weight"))
     rows, columns = embedding
     if columns != hidden:
-        config.contradiction("embedding_length", hidden, f"the row length of token_embd.weight, {columns},")
+        config.broken_rule("embedding_length", hidden, f"embedding_length == {columns} (token_embd.weight)")
     tokens = metadata.get(TOKENS)
-    stated = config.optional("vocab_size") if tokens is None else _length(tokens)
+    if isinstance(tokens, LongValue):  # of a long list the reader keeps the length
+        stated: int | None = tokens.length
+    else:
+        stated = len(tokens) if isinstance(tokens, list) else config.optional("vocab_size")
     if stated not in (None, rows):
-        config.contradiction("vocab_size", stated, f"the number of rows of token_embd.weight, {rows},")
+        config.broken_rule("vocab_size", stated, f"vocab_size == {rows} (token_embd.weight)")
     return rows

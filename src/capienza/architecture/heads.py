@@ -71,17 +71,19 @@ def read_heads(
     heads = config.dimension("num_attention_heads", num_attention_heads)
     kv_heads = config.optional("num_key_value_heads", num_key_value_heads) or heads
     if heads % kv_heads:
-        config.contradiction("num_key_value_heads", kv_heads, f"a divisor of the {heads} attention heads")
+        config.broken_rule("num_key_value_heads", kv_heads, f"{heads} % num_key_value_heads == 0")
     size = config.optional("head_dim", head_dim) or share_out(config, hidden_size, heads)
     if shared_out and size * heads != hidden_size:
-        config.contradiction("head_dim", size, f"{hidden_size} / {heads}")
+        config.broken_rule(
+            "head_dim", size, f"head_dim == hidden_size / num_attention_heads == {hidden_size} / {heads}"
+        )
     return Heads(heads, kv_heads, size)
 
 
 def share_out(config: Config, hidden_size: int, heads: int, key: str = "num_attention_heads") -> int:
     """Elements of one head when the heads share out the hidden size. Raises `InputError` when they cannot."""
     if hidden_size % heads:
-        config.contradiction(key, heads, f"a divisor of the hidden size {hidden_size}")
+        config.broken_rule(key, heads, f"{hidden_size} % {key} == 0")
     return hidden_size // heads
 
 
@@ -93,7 +95,7 @@ def layer_types(
     if stated is None:
         return tuple(default(index) for index in range(num_layers))
     if len(stated) != num_layers:
-        config.contradiction("layer_types", stated, f"one entry for each of the {num_layers} layers")
+        config.broken_rule("layer_types", stated, f"len(layer_types) == {num_layers}")
     types = tuple(OLDER_TYPES.get(kind, kind) for kind in stated)
     for index, kind in enumerate(types):
         if kind not in accepted:
@@ -110,7 +112,7 @@ def attentions(
     made = {}
     for kind in set(types):
         if kind in kinds and window is None:
-            config.contradiction(window_key, None, f"the window of the {kinds[kind]} layers, in tokens,")
+            config.broken_rule(window_key, None, f"{window_key} >= 1 ({kind})")
         made[kind] = heads.attention(kinds[kind], window) if kind in kinds else heads.attention()
     return [made[kind] for kind in types]
 
@@ -121,7 +123,7 @@ def uniform_attention(config: Config, heads: Heads, num_layers: int, window: int
     types = layer_types(config, num_layers, lambda _: kind)
     for index, stated in enumerate(types):
         if stated != kind:
-            config.contradiction(f"layer_types[{index}]", stated, kind)
+            config.broken_rule(f"layer_types[{index}]", stated, kind)
     return attentions(config, heads, [kind], window)[0]
 
 
@@ -140,3 +142,22 @@ def late_window(config: Config, heads: Heads, num_layers: int, *, max_window_lay
     first = num_layers if window is None else config.integer("max_window_layers", max_window_layers, minimum=0)
     types = layer_types(config, num_layers, lambda index: "sliding_attention" if index >= first else "full_attention")
     return attentions(config, heads, types, window)
+
+
+def sparse_full_types(config: Config, num_layers: int, *, pattern: int) -> tuple[str, ...]:
+    """Every `sliding_window_pattern`-th layer is full, the others slide, unless `layer_types` says otherwise."""
+    stated = config.optional("sliding_window_pattern") or pattern
+    return layer_types(
+        config, num_layers, lambda index: "sliding_attention" if (index + 1) % stated else "full_attention"
+    )
+
+
+def rotary_layers(config: Config, num_layers: int) -> tuple[int, ...]:
+    """1 for each layer with rotary positions, 0 for the others; the key is named for its zeros."""
+    stated = config.integers("no_rope_layers", maximum=1)
+    if stated:
+        if len(stated) != num_layers:
+            config.broken_rule("no_rope_layers", stated, f"len(no_rope_layers) == {num_layers}")
+        return stated
+    interval = config.optional("no_rope_layer_interval") or 4
+    return tuple(int((index + 1) % interval != 0) for index in range(num_layers))

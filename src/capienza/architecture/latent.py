@@ -1,4 +1,4 @@
-"""Latent attention (MLA) with experts, as in DeepSeek V2 and V3.
+"""Latent attention (MLA), as in DeepSeek V2 and V3.
 
 Legend: rank width of a compressed vector; rope the part of each key that carries the position, shared by all
 heads; nope the part that does not. The cache of one token is one latent of `kv_lora_rank` and one rope part.
@@ -9,19 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from capienza.architecture.assembly import Block, assemble
-from capienza.architecture.frame import Frame
-from capienza.architecture.model import Architecture, Attention, Mlp
-from capienza.architecture.pieces import Piece, fused_experts, gated_mlp, layer_norms, linear, norm
-from capienza.architecture.reading import MAX_EXPERTS, Config
-from capienza.errors import template
-
-PREDICTION_LAYERS = template(
-    "architecture.prediction-layers",
-    "{count} multi-token prediction layer(s) are not counted: the weights are at least this, and the files may hold"
-    " more",
-    "An engine that drafts with them needs their weights and their cache on top.",
-)
+from capienza.architecture.model import Attention
+from capienza.architecture.pieces import Piece, linear, norm
+from capienza.architecture.reading import Config
 
 
 class Latent(msgspec.Struct, frozen=True):
@@ -72,7 +62,7 @@ def read_latent(config: Config, *, num_attention_heads: int) -> Latent:
     heads = config.dimension("num_attention_heads", num_attention_heads)
     kv_heads = config.optional("num_key_value_heads") or heads
     if heads % kv_heads:
-        config.contradiction("num_key_value_heads", kv_heads, f"a divisor of the {heads} attention heads")
+        config.broken_rule("num_key_value_heads", kv_heads, f"{heads} % num_key_value_heads == 0")
     return Latent(
         num_heads=heads,
         num_key_value_heads=kv_heads,
@@ -82,63 +72,3 @@ def read_latent(config: Config, *, num_attention_heads: int) -> Latent:
         rope=config.integer("qk_rope_head_dim", 64),
         value=config.integer("v_head_dim", 128),
     )
-
-
-def build_latent(
-    config: Config,
-    frame: Frame,
-    latent: Latent,
-    *,
-    intermediate_size: int,
-    moe_intermediate_size: int,
-    n_routed_experts: int,
-    n_shared_experts: int,
-    num_experts_per_tok: int | None,
-    first_k_dense_replace: int,
-    mlp_bias: bool = False,
-    correction: bool = False,
-) -> Architecture:
-    """A model of latent attention whose later layers hold experts; the numbers are the class defaults.
-
-    `correction` adds the buffer that evens out the load of the experts.
-    """
-    hidden, attention = frame.hidden_size, latent.attention
-    dense = config.dimension("intermediate_size", intermediate_size)
-    sparse = config.dimension("moe_intermediate_size", moe_intermediate_size)
-    experts = config.dimension("n_routed_experts", n_routed_experts, maximum=MAX_EXPERTS)
-    chosen = config.integer("num_experts_per_tok", num_experts_per_tok, maximum=MAX_EXPERTS)
-    if chosen > experts:
-        config.contradiction("num_experts_per_tok", chosen, f"at most the {experts} experts")
-    shared = config.integer("n_shared_experts", n_shared_experts, minimum=0, maximum=MAX_EXPERTS)
-    frequency = config.optional("moe_layer_freq")
-    if frequency not in (None, 1):
-        direction = "with dense layers among the experts the weights would come out too large"
-        config.not_understood("moe_layer_freq", frequency, "1", direction)
-    extra = config.optional("num_nextn_predict_layers", minimum=0)
-    if extra:
-        config.notes.append(PREDICTION_LAYERS(count=extra))
-    common = [*latent.pieces(hidden, config.flag("attention_bias", False)), *layer_norms(hidden)]
-    first = Block(
-        attention=attention,
-        mlp=Mlp(kind="dense", intermediate_size=dense),
-        pieces=[*common, *gated_mlp(hidden, dense, bias=mlp_bias)],
-    )
-    later = Block(
-        attention=attention,
-        mlp=Mlp(
-            kind="experts",
-            intermediate_size=sparse,
-            num_experts=experts,
-            num_experts_per_token=chosen,
-            num_shared_experts=shared,
-        ),
-        pieces=[
-            *common,
-            *linear("mlp.gate", experts, hidden, "router"),
-            *fused_experts(experts, hidden, sparse),
-            *gated_mlp(hidden, shared * sparse, bias=mlp_bias, name="mlp.shared_experts"),
-        ],
-        buffers=[("mlp.gate.e_score_correction_bias", (experts,), "router")] if correction else [],
-    )
-    count = min(config.integer("first_k_dense_replace", first_k_dense_replace, minimum=0), frame.num_layers)
-    return assemble(config, frame, [first] * count + [later] * (frame.num_layers - count))

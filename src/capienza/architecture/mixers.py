@@ -167,7 +167,7 @@ def read_mamba2(
     automatic = config.raw("mamba_d_head") in (None, "auto")
     head_dim = inner // heads if automatic else config.integer("mamba_d_head")
     if heads * head_dim != inner:
-        config.contradiction("mamba_n_heads", heads, f"heads of {head_dim or 'at least 1'} that fill {inner} channels")
+        config.broken_rule("mamba_n_heads", heads, f"mamba_n_heads * {head_dim} == {inner}")
     return Mamba2(
         hidden=hidden,
         heads=heads,
@@ -187,7 +187,7 @@ def read_gated_delta(config: Config, hidden: int) -> GatedDelta:
     key_heads = config.integer("linear_num_key_heads", 16)
     value_heads = config.integer("linear_num_value_heads", 32)
     if value_heads % key_heads:
-        config.contradiction("linear_num_key_heads", key_heads, f"a divisor of the {value_heads} value heads")
+        config.broken_rule("linear_num_key_heads", key_heads, f"{value_heads} % linear_num_key_heads == 0")
     return GatedDelta(
         hidden=hidden,
         key_heads=key_heads,

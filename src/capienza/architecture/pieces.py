@@ -78,12 +78,12 @@ def fused_experts(experts: int, hidden: int, intermediate: int, *, name: str = "
     ]
 
 
-def read_experts(config: Config, key: str, default: int, *, per_token: int, minimum: int = 1) -> tuple[int, int]:
+def read_experts(config: Config, key: str, default: int, *, per_token: int | None, minimum: int = 1) -> tuple[int, int]:
     """Number of experts, and how many of them each token takes; the arguments are the class defaults."""
     experts = config.dimension(key, default, minimum=minimum, maximum=MAX_EXPERTS)
     chosen = config.integer("num_experts_per_tok", per_token, maximum=MAX_EXPERTS)
     if experts and chosen > experts:
-        config.contradiction("num_experts_per_tok", chosen, f"at most the {experts} experts")
+        config.broken_rule("num_experts_per_tok", chosen, f"num_experts_per_tok <= {key} == {experts}")
     return experts, chosen
 
 

@@ -19,25 +19,37 @@ LARGEST = 2**31 - 1
 MAX_LAYERS = 10_000
 MAX_EXPERTS = 65_536
 
+CORRECT = "Correct {key}, or use the config.json published with the model."
 MISSING = template(
     "architecture.missing-key",
+    "{key} is missing, and nothing can stand in for it",
+    "Use the config.json published with the model, complete.",
+)
+MISSING_THIS = template(
+    "architecture.missing-part",
     "{key} is missing; {accepted} is needed",
     "Use the config.json published with the model, complete.",
 )
-WRONG_TYPE = template(
-    "architecture.wrong-type",
-    "found {found}; {accepted} is accepted",
-    "Correct the value of {key}, or use the config.json published with the model.",
-)
+NOT_AN_INTEGER = template("architecture.not-an-integer", "found {found}; a whole number is accepted", CORRECT)
+NOT_A_FLAG = template("architecture.not-a-flag", "found {found}; true or false is accepted", CORRECT)
+NOT_A_TEXT = template("architecture.not-a-text", "found {found}; a text in quotes is accepted", CORRECT)
+NOT_A_LIST = template("architecture.not-a-list", "found {found}; a list is accepted", CORRECT)
+NOT_A_PART = template("architecture.not-a-part", "found {found}; an object in braces is accepted", CORRECT)
+WRONG_TYPE = template("architecture.wrong-type", "found {found}; {accepted} is accepted", CORRECT)
 OUT_OF_BOUNDS = template(
     "architecture.out-of-bounds",
     "found {found}; a whole number from {minimum} to {maximum} is accepted",
-    "Correct the value of {key}, or use the config.json published with the model.",
+    CORRECT,
+)
+BROKEN_RULE = template(
+    "architecture.broken-rule",
+    "found {found}, but the rest of the file needs {rule}",
+    CORRECT,
 )
 CONTRADICTION = template(
     "architecture.contradiction",
     "found {found}, which contradicts the rest of the file; {accepted} is accepted",
-    "Correct {key}, or use the config.json published with the model.",
+    CORRECT,
 )
 NOT_UNDERSTOOD = template(
     "architecture.not-understood",
@@ -95,6 +107,10 @@ class Config:
         """Refuse one key: raises `InputError` with its place."""
         raise InputError(message, self.place(key))
 
+    def broken_rule(self, key: str, found: object, rule: str) -> NoReturn:
+        """Refuse a value that does not keep a rule, such as "hidden_size % num_attention_heads == 0"."""
+        self.refuse(key, BROKEN_RULE(found=shown(found), rule=rule, key=key))
+
     def contradiction(self, key: str, found: object, accepted: str) -> NoReturn:
         """Refuse a value that does not agree with other keys."""
         self.refuse(key, CONTRADICTION(found=shown(found), accepted=accepted, key=key))
@@ -105,7 +121,7 @@ class Config:
 
     def missing(self, key: str, accepted: str) -> NoReturn:
         """Refuse the absence of a key."""
-        self.refuse(key, MISSING(key=key, accepted=accepted))
+        self.refuse(key, MISSING_THIS(key=key, accepted=accepted))
 
     def wrong_type(self, key: str, found: object, accepted: str) -> NoReturn:
         """Refuse a value of another type."""
@@ -119,7 +135,7 @@ class Config:
             return value
         other = self.mapping.get(alias)
         if value is not None and other is not None and value != other:
-            self.contradiction(key, value, f"the value of {alias}, {shown(other)},")
+            self.broken_rule(key, value, f"{key} == {alias} == {shown(other)}")
         return other if value is None else value
 
     def has(self, key: str) -> bool:
@@ -128,7 +144,7 @@ class Config:
 
     def _checked(self, key: str, value: object, minimum: int, maximum: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            self.wrong_type(key, value, "a whole number")
+            self.refuse(key, NOT_AN_INTEGER(found=shown(value), key=key))
         if not minimum <= value <= maximum:
             self.refuse(key, OUT_OF_BOUNDS(found=shown(value), minimum=minimum, maximum=maximum, key=key))
         return value
@@ -139,7 +155,7 @@ class Config:
         if value is not None:
             return self._checked(key, value, minimum, maximum)
         if default is None:
-            self.missing(key, "a whole number")
+            self.refuse(key, MISSING(key=key))
         self.assumed[f"{self.prefix}{key}"] = default
         return default
 
@@ -163,7 +179,7 @@ class Config:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.wrong_type(key, value, "true or false")
+            self.refuse(key, NOT_A_FLAG(found=shown(value), key=key))
         return value
 
     def text(self, key: str, default: str | None = None, *, accepted: Collection[str] = ()) -> str:
@@ -171,33 +187,33 @@ class Config:
         value = self.raw(key)
         if value is None:
             if default is None:
-                self.missing(key, "a text")
+                self.refuse(key, MISSING(key=key))
             return default
         if not isinstance(value, str):
-            self.wrong_type(key, value, "a text")
+            self.refuse(key, NOT_A_TEXT(found=shown(value), key=key))
         if accepted and value not in accepted:
             self.wrong_type(key, value, ", ".join(sorted(accepted)))
         return value
 
-    def _list(self, key: str, accepted: str) -> list[Any] | None:
+    def _list(self, key: str) -> list[Any] | None:
         value = self.raw(key)
         if value is not None and not isinstance(value, list | tuple):
-            self.wrong_type(key, value, accepted)
+            self.refuse(key, NOT_A_LIST(found=shown(value), key=key))
         return None if value is None else list(value)
 
     def integers(self, key: str, *, minimum: int = 0, maximum: int = LARGEST) -> tuple[int, ...] | None:
         """A list of whole numbers; None when absent or null."""
-        values = self._list(key, "a list of whole numbers")
+        values = self._list(key)
         if values is None:
             return None
         return tuple(self._checked(f"{key}[{index}]", value, minimum, maximum) for index, value in enumerate(values))
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """A list of strings; None when absent or null."""
-        values = self._list(key, "a list of texts")
+        values = self._list(key)
         for index, value in enumerate(values or ()):
             if not isinstance(value, str):
-                self.wrong_type(f"{key}[{index}]", value, "a text")
+                self.refuse(f"{key}[{index}]", NOT_A_TEXT(found=shown(value), key=f"{key}[{index}]"))
         return None if values is None else tuple(values)
 
     def section(self, key: str) -> Config | None:
@@ -206,5 +222,5 @@ class Config:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            self.wrong_type(key, value, "an object")
+            self.refuse(key, NOT_A_PART(found=shown(value), key=key))
         return Config(value, self.file, prefix=f"{self.prefix}{key}.", parent=self)

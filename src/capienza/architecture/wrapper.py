@@ -6,7 +6,7 @@ from typing import Literal
 
 from capienza.architecture import registry
 from capienza.architecture.model import Architecture
-from capienza.architecture.reading import Config
+from capienza.architecture.reading import MISSING, Config
 from capienza.errors import template
 
 TEXT_SIDE = template(
@@ -31,9 +31,9 @@ def describe_text_side(
     """The architecture of `text_config`, with a note. Names are those of the text model alone.
 
     `default_type` is its model type where it states none. `says_tied` is the part that transformers asks whether
-    the head is tied; where that part says nothing the other one decides, where neither says anything `tied`,
-    or the text's own class when it is None. With `flat`, older files that keep the text's keys at the top are
-    read as well.
+    the head is tied; where the whole file says nothing the text part decides, where that says nothing either
+    `tied`, or the text's own class when it is None. With `flat`, older files that keep the text's keys at the
+    top are read as well.
     """
     if config.nested:
         config.not_understood("model_type", config.text("model_type"), NESTED, "the weights would come out too small")
@@ -41,7 +41,7 @@ def describe_text_side(
     if text is None and flat:
         text = Config({**config.mapping, "model_type": default_type}, config.file, parent=config)
     if text is None:
-        config.missing("text_config", "the object that describes the text side")
+        config.refuse("text_config", MISSING(key="text_config"))
     mapping = {**text.mapping, "model_type": text.text("model_type", default_type)}
     head = _tied_head(config, text, says_tied)
     if head is None:
@@ -56,6 +56,6 @@ def _tied_head(config: Config, text: Config, says_tied: str) -> bool | None:
     """What the parts state about the head; None when neither does."""
     key = "tie_word_embeddings"
     whole, part = ((view.flag(key, False) if view.has(key) else None) for view in (config, text))
-    if whole is None or part is None:
-        return part if whole is None else whole
-    return {"whole": whole, "text": part, "either": whole or part}[says_tied]
+    if says_tied == "text" or whole is None:
+        return part
+    return whole or (says_tied == "either" and bool(part))

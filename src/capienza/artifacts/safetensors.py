@@ -93,7 +93,7 @@ WRONG_SIZE = template(
 )
 
 FIELDS = frozenset({"dtype", "shape", "data_offsets"})
-Size = Annotated[int, msgspec.Meta(ge=0)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Header(msgspec.Struct, frozen=True):

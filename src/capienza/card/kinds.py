@@ -83,19 +83,23 @@ def text(maximum: int = 200, *, lines: bool = False) -> Kind:
     return Kind(text="text", schema=schema, convert=convert)
 
 
+def read_whole(value: Value, minimum: int, maximum: int) -> int:
+    """A whole number within bounds; 7e9 is one, "8k" and 8.5 are not. Raises `Refused`."""
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        found = int(value)
+        if found == value and minimum <= found <= maximum:
+            return found
+    refusal = NOT_WHOLE(minimum=minimum, maximum=maximum, found=shown(value))
+    raise Refused(refusal, _meant_number(value, minimum, maximum))
+
+
 def whole(minimum: int, maximum: int) -> Kind:
-    """A whole number; 7e9 is one, "8k" and 8.5 are not."""
-
-    def convert(value: Value) -> int:
-        if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            number = int(value)
-            if number == value and minimum <= number <= maximum:
-                return number
-        refusal = NOT_WHOLE(minimum=minimum, maximum=maximum, found=shown(value))
-        raise Refused(refusal, _meant_number(value, minimum, maximum))
-
-    schema = {"type": "integer", "minimum": minimum, "maximum": maximum}
-    return Kind(text=f"whole number, {minimum} to {maximum}", schema=schema, convert=convert)
+    """A whole number."""
+    return Kind(
+        text=f"whole number, {minimum} to {maximum}",
+        schema={"type": "integer", "minimum": minimum, "maximum": maximum},
+        convert=lambda value: read_whole(value, minimum, maximum),
+    )
 
 
 def number(minimum: Decimal, maximum: Decimal) -> Kind:

@@ -14,10 +14,10 @@ from capienza.canon import digest_bytes
 from capienza.card.fields import CARD, CHILDREN, FIELDS, ROOT, VERSION, Field
 from capienza.card.kinds import PROSE, Kind
 from capienza.card.model import NONE, Card, Quality
-from capienza.card.problems import Refused, closest, shown, with_suggestion
+from capienza.card.problems import MAX_SHOWN, Refused, closest, shown, with_suggestion
 from capienza.card.rules import Found, contradictions
 from capienza.errors import InputError, InputErrors, Message, Place, template
-from capienza.yamlmarks import UNREADABLE, Limits, Node
+from capienza.yamlmarks import MAX_PROBLEMS, TOO_MANY_PROBLEMS, UNREADABLE, Limits, Node
 
 MISSING = template("card.missing", "required, and not written", "Add it, such as {example}.")
 NOTHING = template(
@@ -62,11 +62,18 @@ def parse_card(text: str | bytes, file: str | None = None) -> Card:
     if reading.root is None:
         raise InputErrors(reading.problems)
     walk = _Walk(file, [*reading.problems])
-    card = walk.card(reading.root)
+    try:
+        card = walk.card(reading.root)
+    except _Enough:
+        card = None
     if walk.problems or card is None:
         raise InputErrors(sorted(walk.problems, key=lambda problem: (problem.place.line, problem.place.column)))
     data = text if isinstance(text, bytes) else text.encode()
     return msgspec.structs.replace(_located(card, file), file=file, sha256=digest_bytes(data))
+
+
+class _Enough(Exception):  # noqa: N818 - not an error of its own: the last problem says it
+    """So many problems that the rest of the file is left unread."""
 
 
 class _Walk:
@@ -89,6 +96,9 @@ class _Walk:
     def note(self, message: Message, node: Node, path: str, *, at_key: bool = False) -> None:
         line, column = (node.key_line, node.key_column) if at_key else (node.line, node.column)
         self.problems.append(InputError(message, Place(self.file, line, column, path or None)))
+        if len(self.problems) == MAX_PROBLEMS:
+            self.problems.append(InputError(TOO_MANY_PROBLEMS(limit=MAX_PROBLEMS), Place(self.file, line, column)))
+            raise _Enough
 
     def readable_version(self, root: Node) -> bool:
         """A card of another version is refused as such, not field by field."""
@@ -148,9 +158,9 @@ class _Walk:
             if child.value is None and key not in children and last and last.kind is PROSE:
                 arguments[last.key] = _continued(arguments[last.key], key)
                 continue
-            self.found.nodes[here] = child
             if known := children.get(key):
                 last = known
+                self.found.nodes[here] = child
                 arguments[known.attribute or key] = self.value(child, known, here)
             elif kind.rest_kind and not closest(key, children, SLIP):
                 rest[key] = self.scalar(child, kind.rest_kind, here) if child.value is not UNREADABLE else None
@@ -171,7 +181,7 @@ class _Walk:
 
 
 def _joined(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+    return f"{path}.{key[:MAX_SHOWN]}" if path else key[:MAX_SHOWN]
 
 
 def _continued(prose: str | None, more: str) -> str | None:

@@ -8,13 +8,14 @@ unknown. The seller's text and its ECC claim change neither: they are statements
 from __future__ import annotations
 
 import functools
+import math
 import re
 from decimal import Decimal
 
 import msgspec
 
 from capienza.catalog.device import Device
-from capienza.catalog.devices import load_devices, mig_profiles
+from capienza.catalog.devices import Row, load_devices, mig_profiles
 from capienza.catalog.names import has_size, stated_gb
 from capienza.catalog.offer import GpuClaim
 from capienza.units import GIB, MIB
@@ -127,15 +128,23 @@ def _instance(device: Device, profile: str) -> _Bounds:
     Published constants of a mock (confidence B) exceed what cards show, so they bound from above only.
     """
     row = mig_profiles().get((device.key, profile), {})
-    figures_mib = [int(row["reported_mib"])] if row.get("reported_mib") else []
-    figures_mib += [int(Decimal(row["lgip_gib"]) * (GIB // MIB))] if row.get("lgip_gib") else []
-    if figures_mib:
-        most, least = max(figures_mib), min(figures_mib)
-        largest, basis = most * MIB, f"instance {profile}: {most} MiB"
+    most, least = _instance_mib(row)
+    if most is not None:
+        largest, basis = most * MIB, f"instance {profile}: at most {most} MiB"
     else:
         gigabytes = int(re.split(r"[.g+]", profile)[2])
         largest, basis = gigabytes * GIB, f"instance {profile}: its name x 2^30 bytes, no reading was collected"
-    if figures_mib and row["confidence"] == "A":
-        return _Bounds(min(largest, device.largest_bytes), basis, least * MIB, f"instance {profile}: {least} MiB", None)
-    unknown = f"instance {profile}: no reading of a real card was collected"
-    return _Bounds(min(largest, device.largest_bytes), basis, None, unknown, None)
+    largest = min(largest, device.largest_bytes)
+    if least is not None and row["confidence"] == "A":
+        return _Bounds(largest, basis, least * MIB, f"instance {profile}: at least {least} MiB", None)
+    return _Bounds(largest, basis, None, f"instance {profile}: no reading of a real card was collected", None)
+
+
+def _instance_mib(row: Row) -> tuple[int | None, int | None]:
+    """Most and least MiB of an instance: the driver's figure, or the GiB that `nvidia-smi mig -lgip` rounds to 0.01."""
+    if row.get("reported_mib"):
+        return int(row["reported_mib"]), int(row["reported_mib"])
+    if row.get("lgip_gib"):
+        shown, rounding = Decimal(row["lgip_gib"]), Decimal("0.005")
+        return math.ceil((shown + rounding) * 1024), math.floor((shown - rounding) * 1024)
+    return None, None

@@ -117,7 +117,7 @@ def smallest(figures: list[Figure], inline_ecc: bool) -> Bound:
     if inline_ecc and "off" in states and "on" not in states:
         with_ecc = seen * ECC_NUMERATOR // ECC_DENOMINATOR
         return Bound(with_ecc, f"ECC on: {seen} MiB reported with ECC off x 15/16")
-    lossless = "" if states <= {"on", "n/a"} else "; no loss to ECC was seen on this kind of memory"
+    lossless = "" if inline_ecc or states <= {"on", "n/a"} else "; no loss to ECC was seen on this kind of memory"
     return Bound(seen, f"smallest reported total, {seen} MiB{lossless}")
 
 

@@ -25,10 +25,18 @@ NOT_A_LIST = template(
     "A .json file holds one list [...]; a file with one offer for each line ends in .jsonl.",
 )
 
+LIST_TOO_LONG = template(
+    "catalog.json-list-too-long",
+    "more than {limit} offers in one JSON list are not read",
+    "Write one offer for each line: `jq -c '.[]' {file} > offers.jsonl`",
+)
+
 MAX_JSON = 16 * 1024**2
+MAX_LIST = 50_000
 _FLAT, _FULL = msgspec.json.Decoder(FlatOffer), msgspec.json.Decoder(FullOffer)
 _ESCAPE = re.compile(rb"\\u(?:00[01789]|20[23]|[fF][eE])|[\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf")
-_BYTE = re.compile(r"\(byte ([0-9]+)\)")
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
+_SPACE = re.compile(rb"[ \t\r\n]*")
 
 
 class RepeatedKeyError(ValueError):
@@ -46,22 +54,47 @@ def read_jsonl(path: Path, session: Session) -> Iterator[Offer]:
 def read_json(path: Path, session: Session) -> Iterator[Offer]:
     """The offers of one list. The file is at most `MAX_JSON` bytes: a longer list belongs in a .jsonl file."""
     data = read_bytes(path, MAX_JSON).removeprefix(b"\xef\xbb\xbf")
-    try:
-        items = msgspec.json.decode(data, type=list[msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        session.stop(NOT_A_LIST(problem=str(error)[:200]), _place_of(data, str(error), session.file))
     decode = _Decoder(session)
     position, line, line_start = 0, 1, 0
-    for item in items:
-        raw = bytes(item)
-        start = data.index(raw, position)
+    for start, end in _elements(data, session):
         line += data.count(b"\n", position, start)
         line_start = max(line_start, data.rfind(b"\n", position, start) + 1)
-        if offer := decode(raw, line, start - line_start + 1):
+        if session.seen == MAX_LIST:
+            session.stop(LIST_TOO_LONG(limit=MAX_LIST, file=session.file), Place(session.file, line))
+        if offer := decode(data[start:end], line, start - line_start + 1):
             yield offer
-        position = start + len(raw)
-        line += raw.count(b"\n")
-        line_start = max(line_start, start + raw.rfind(b"\n") + 1)
+        position = start
+
+
+def _elements(data: bytes, session: Session) -> Iterator[tuple[int, int]]:
+    """Where each element of the outer list begins and ends, found by brackets, commas and strings alone."""
+    opening = _start(data, 0, len(data))
+    if data[opening : opening + 1] != b"[":
+        session.stop(NOT_A_LIST(problem="it does not begin with ["), _place_at(data, opening, session.file))
+    depth, begin = 0, opening + 1
+    for token in _TOKEN.finditer(data, opening):
+        kind = token[0]
+        if kind in b"[{":
+            depth += 1
+        elif kind in b"]}" or (kind == b"," and depth == 1):
+            depth -= kind != b","
+            if depth <= 1 and (kind == b"," or depth == 0):
+                start = _start(data, begin, token.start())
+                if start < token.start() or kind == b"," or begin > opening + 1:
+                    yield start, token.start()
+                begin = token.end()
+            if depth == 0:
+                break
+    after = _start(data, begin, len(data))
+    if depth or after < len(data):
+        problem = "text after the end of the list" if not depth else "it does not end"
+        session.stop(NOT_A_LIST(problem=problem), _place_at(data, after, session.file))
+
+
+def _start(data: bytes, begin: int, end: int) -> int:
+    """The first position from `begin` that is not a space."""
+    match = _SPACE.match(data, begin, end)
+    return match.end() if match else begin
 
 
 class _Decoder:
@@ -83,7 +116,7 @@ class _Decoder:
             return None
         try:
             form = self.decode(line)
-            json.loads(line, object_pairs_hook=_once)
+            _repeats(line.decode())
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             session.refused(place, lambda: self.tree(line, number, column), error)
             return None
@@ -117,16 +150,16 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
         raise RepeatedKeyError
 
 
+_repeats = json.JSONDecoder(object_pairs_hook=_once).decode
+"""Ordinary JSON readers keep the last of two equal keys and say nothing; this one raises."""
+
+
 def _unescaped(line: bytes) -> str:
     """The line with its escapes read, so that what they hide is seen."""
     text = line.decode(errors="replace")
     return re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
 
 
-def _place_of(data: bytes, message: str, file: str) -> Place:
-    """Line and column of the byte that a decoder's message names."""
-    match = _BYTE.search(message)
-    if match is None:
-        return Place(file)
-    before = data[: int(match[1])]
+def _place_at(data: bytes, position: int, file: str) -> Place:
+    before = data[:position]
     return Place(file, before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))

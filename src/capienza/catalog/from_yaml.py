@@ -15,25 +15,27 @@ from capienza.catalog.offer import Offer
 from capienza.catalog.session import Session, form_of
 from capienza.catalog.walk import NOT_LIST, shown
 from capienza.errors import Place, template
-from capienza.yamlmarks import DEFAULT_LIMITS, UNREADABLE, Limits, Node, read, read_bytes
+from capienza.yamlmarks import UNREADABLE, Limits, Node, read, read_bytes
 
 TOO_MANY = template(
     "catalog.too-many-yaml-offers",
-    "{found} offers: more than {limit} in YAML are not read",
+    "more than {limit} offers in YAML are not read",
     "Convert the file once: `capienza offers import {file} --out offers.jsonl`",
 )
 
 MAX_YAML_OFFERS = 20_000
 _ITEM_LIMITS = Limits(max_bytes=64 * 1024, max_nodes=5_000, max_depth=8)
+_WHOLE_LIMITS = Limits(max_bytes=1024**2, max_nodes=100_000, max_depth=8)
+"""For a list in brackets or indented, which cannot be read item by item."""
 
 
 def read_yaml(path: Path, session: Session, limit: int | None) -> Iterator[Offer]:
     """The offers of one YAML list. With a `limit`, a longer list is refused before any offer is read."""
-    count = _items(path)
+    count = _items(path, limit)
     if limit is not None and count > limit:
-        session.stop(TOO_MANY(found=count, limit=limit, file=session.file), Place(session.file))
-    for first, text in _chunks(path) if count else [(1, read_bytes(path, DEFAULT_LIMITS.max_bytes))]:
-        reading = read(text, session.file, _ITEM_LIMITS if count else DEFAULT_LIMITS)
+        session.stop(TOO_MANY(limit=limit, file=session.file), Place(session.file))
+    for first, text in _chunks(path) if count else [(1, read_bytes(path, _WHOLE_LIMITS.max_bytes))]:
+        reading = read(text, session.file, _ITEM_LIMITS if count else _WHOLE_LIMITS)
         for problem in reading.problems:
             session.problems.add(problem.message, _moved(problem.place, first - 1))
         if reading.root is None:
@@ -49,12 +51,14 @@ def read_yaml(path: Path, session: Session, limit: int | None) -> Iterator[Offer
                 yield offer
 
 
-def _items(path: Path) -> int:
-    """How many lines begin an item; 0 when the file is not a list written that way."""
+def _items(path: Path, limit: int | None) -> int:
+    """How many lines begin an item, counted to just above `limit`; 0 when the file is not a list written that way."""
     count = 0
     for _, line in lines(path):
         if _begins(line):
             count += 1
+            if limit is None or count > limit:
+                break
         elif not count and not (line.isspace() or line.startswith((b"#", b"---"))):
             return 0
     return count

@@ -37,7 +37,7 @@ class _Stop(Exception):  # noqa: N818 - carries the problem that ends the readin
 
 
 def read(text: str, line: int, column: int = 1) -> tuple[Node | None, list[tuple[Message, int, int]]]:
-    """The tree of `text`, which starts at `line` and `column`, and its problems with line and column; None when unreadable."""
+    """The tree of `text`, None when unreadable, and its problems with line and column; `text` starts at `line`."""
     reader = _Reader(text, line, column)
     try:
         node = reader.document()

@@ -241,7 +241,7 @@ def _index() -> dict[str, tuple[str, ...]]:
     for key, device in devices.items():
         name = device.name.partition("(")[0]
         without_memory = _MEMORY_WORD.sub(" ", _words(name))
-        for words in (key, name, without_memory, _FORM_WORD.sub(" ", without_memory)):
+        for words in (key, device.name, name, without_memory, _FORM_WORD.sub(" ", without_memory)):
             found[_plain(words)].add(key)
     order = {key: position for position, key in enumerate(devices)}
     return {plain: tuple(sorted(keys, key=order.__getitem__)) for plain, keys in found.items()}

@@ -56,7 +56,10 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands named in a table: name -> (module, short help). A module is imported when its command runs."""
+    """Commands named in a table: name -> (module, short help). A module is imported when its command runs.
+
+    The command `list` is the module's `list_command`.
+    """
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -69,7 +72,7 @@ class Group(click.Group):
         if cmd_name not in self.table:
             return None
         module = importlib.import_module(self.table[cmd_name][0])
-        command = getattr(module, cmd_name.replace("-", "_"))
+        command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
 

@@ -15,11 +15,11 @@ from capienza.cli.base import Command, argument, shown_as
 )
 @argument("name", required=False, help="A GPU name as sellers or drivers write it.")
 @shown_as
-def devices(name: str | None, form: str, as_json: bool) -> None:
+def devices_command(name: str | None, form: str, as_json: bool) -> None:
     """Show the devices."""
-    from capienza.api.devices import devices as find
+    from capienza.api.devices import devices
     from capienza.cli.output import show
     from capienza.report.devices import devices_data, devices_document
 
-    found = find(name)
+    found = devices(name)
     show(form, as_json, document=lambda say: devices_document(found, say), data=lambda: devices_data(found))

@@ -22,9 +22,7 @@ ERROR_SCHEMA = "capienza.error/1"
 def fail(error: BaseException, args: Sequence[str]) -> int:
     """Show the error and return the exit code. Our own faults are re-raised when CAPIENZA_TRACEBACK is set."""
     say = speaker(wanted_language(args))
-    wants_json = (
-        "--json" in args or "--format=json" in args or ("--format", "json") in pairwise(args)
-    )
+    wants_json = "--json" in args or "--format=json" in args or ("--format", "json") in pairwise(args)
     if isinstance(error, CapienzaError):
         return _known(error, say, wants_json)
     if isinstance(error, click.exceptions.Abort | KeyboardInterrupt):

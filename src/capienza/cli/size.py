@@ -39,7 +39,7 @@ MAX_PARAMETERS = 10**18
 @option("--bits", metavar="BITS", help="Plain calculator: bits per parameter (32, 16, 8 and 4 unless given).")
 @option("--reserve", metavar="SIZE", help='Plain calculator: a reserve you choose, such as "6 GiB".')
 @shown_as
-def size(
+def size_command(
     subject: str | None,
     gpu: str | None,
     revision: str | None,

@@ -65,7 +65,8 @@ class Evidence:
         self.set_aside = standing.set_aside
         self._by_quantity = _index(self.counting)
         self.waivers = tuple(record for record in self.counting if record.kind == "waiver")
-        self.offers = frozenset(r.scope.offer for r in self.counting if r.scope.offer is not None)
+        self.offers = frozenset(record.scope.offer for record in self.counting if record.scope.offer)
+        self.providers = frozenset(record.scope.provider for record in self.counting if record.scope.provider)
 
     def about(self, *quantities: str) -> tuple[Record, ...]:
         """Counting records with a claim on any of these, waivers apart, sorted by id."""

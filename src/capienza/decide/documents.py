@@ -20,7 +20,7 @@ from capienza.decide.weigh import Says, Stance, weigh
 from capienza.errors import NOWHERE, Message, Template, template
 from capienza.evidence.claims import find
 from capienza.evidence.rank import OFFER_DOCUMENT, rank
-from capienza.evidence.record import Claim
+from capienza.evidence.record import Claim, Record
 from capienza.truth import Truth
 from capienza.units import UNITS, QuantityError, parse_size
 
@@ -116,12 +116,16 @@ def stated_values(case: Case, quantity: str, offered: str | int | None) -> list[
         found.append(Stated(offered, OFFER_DOCUMENT, case.document))
     if case.offer.id in case.evidence.offers:
         for record in case.evidence.about(quantity):
-            if record.kind == "document" and record.scope.offer == case.offer.id:
+            if record.kind == "document" and _names_offer(record, case.offer):
                 doubts = case.evidence.weak.get(record.id, ())
                 found += [
                     Stated(claim_value(claim), rank(record), cite(record), doubts) for claim in find(record, quantity)
                 ]
     return found
+
+
+def _names_offer(record: Record, offer: Offer) -> bool:
+    return record.scope.offer == offer.id and record.scope.provider in (None, offer.provider)
 
 
 def claim_value(claim: Claim) -> str | int:

@@ -66,16 +66,17 @@ def _decisions(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
 ) -> Iterator[Decision]:
     sizings: dict[GpuClaim, Sizing] = {}
-    classes: dict[tuple[GpuClaim, str | None], CardClass] = {}
+    classes: dict[tuple[GpuClaim, str | None, str | None], CardClass] = {}
     hours, gpus = hours_of(card.calendar), gpus_per_copy(card)
     for offer in offers:
-        key = (offer.gpu, offer.id if offer.id in evidence.offers else None)
+        provider = offer.provider if offer.provider in evidence.providers else None
+        key = (offer.gpu, provider, offer.id if offer.id in evidence.offers else None)
         known = classes.get(key)
         if known is None:
             if offer.gpu not in sizings:
                 sizings[offer.gpu] = sizing_for(offer.gpu, gpus)
             sizing = sizings[offer.gpu]
-            needs = needs_of(card, sizing, offer)
+            needs = needs_of(card, sizing, *key)
             case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
             known = classes[key] = _judge_class(case)
         yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)
@@ -130,15 +131,19 @@ def _decision(case: Case, known: CardClass) -> Decision:
         known.verdicts.get(criterion.id) or apply_waivers(criterion.judge(case), case) for criterion in CRITERIA
     )
     truth = all_of(row.truth for row in criteria if row.truth is not None)
+    state = STATE_OF[truth]
     calendar = case.card.calendar
+    finish = None
+    if state == "admissible" and isinstance(calendar, Calendar):
+        finish = finish_of(case, calendar, case.hours)
     return Decision(
         offer=case.offer.id,
-        state=STATE_OF[truth],
+        state=state,
         criteria=criteria,
         prediction=known.prediction,
         margin=known.margin,
         cost=case.cost,
-        finish=finish_of(case, calendar, case.hours) if isinstance(calendar, Calendar) else None,
+        finish=finish,
         preferences=preferences_met(case.card.preferences, case.offer),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from capienza.card.model import Card, Placement
-from capienza.catalog.offer import GpuClaim, Offer
+from capienza.catalog.offer import GpuClaim
 from capienza.decide.case import Sizing, gpus_per_copy
 from capienza.errors import Message, template
 from capienza.evidence.claims import configuration_text
@@ -30,8 +30,13 @@ IDENTITY = ("model", "revision", "weight_format", "engine", "engine_version")
 LOAD = {"inference": ("tokens", "concurrency"), "fine-tuning": ("tokens", "microbatch")}
 
 
-def needs_of(card: Card, sizing: Sizing, offer: Offer) -> tuple[Scope, ...]:
-    """One needed scope for each GPU that the seller's name may mean."""
+def needs_of(
+    card: Card, sizing: Sizing, claim: GpuClaim, provider: str | None = None, offer: str | None = None
+) -> tuple[Scope, ...]:
+    """One needed scope for each GPU that the seller's name may mean.
+
+    Provider and offer are given only where some record speaks of them alone.
+    """
     required = card.tokens.required
     engine = card.engine
     return tuple(
@@ -45,13 +50,14 @@ def needs_of(card: Card, sizing: Sizing, offer: Offer) -> tuple[Scope, ...]:
             engine_version=engine.version if engine else None,
             gpu=gpu,
             gpus=gpus_per_copy(card),
-            offer=offer.id,
+            provider=provider,
+            offer=offer,
             tokens=required.total if required else None,
             concurrency=card.concurrency if card.task == "inference" else None,
             microbatch=card.microbatch if card.task == "fine-tuning" else None,
             configuration=configuration_of(card),
         )
-        for gpu in gpu_names(offer.gpu)
+        for gpu in gpu_names(claim)
     )
 
 

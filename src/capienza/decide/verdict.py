@@ -120,7 +120,10 @@ class Margin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One offer, judged. `finish` is the documented end of the work; `preferences` answer the card's, in order."""
+    """One offer, judged. `finish` is the documented end of the work of an admissible one, which ranks it.
+
+    `preferences` answer the card's, in order.
+    """
 
     offer: str
     state: State

@@ -9,7 +9,7 @@ one more statement of the same rank never turns a value into its opposite.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -52,6 +52,7 @@ MORE_RECORDS = template(
 
 Says = Literal["supports", "violates", "doubts"]
 VALUE: dict[str, Truth] = {"supports": Truth.TRUE, "violates": Truth.FALSE, "doubts": Truth.UNKNOWN}
+T = TypeVar("T")
 SHOWN_RECORDS = 6
 """Reasons about records that do not count, before the rest is only counted."""
 
@@ -71,6 +72,8 @@ def weigh(stances: Iterable[Stance]) -> Finding:
     ordered = sorted(stances, key=lambda stance: (-(stance.rank or 0), stance.evidence.id, stance.says))
     if not ordered:
         return Finding(truth=Truth.UNKNOWN)
+    if len(ordered) == 1:
+        return _alone(ordered[0])
     top = max(stance.rank or 0 for stance in ordered)
     leading = [stance for stance in ordered if stance.rank is None or stance.rank == top]
     said = {stance.says for stance in leading}
@@ -99,6 +102,16 @@ def weigh(stances: Iterable[Stance]) -> Finding:
     )
 
 
+def _alone(stance: Stance) -> Finding:
+    return Finding(
+        truth=VALUE[stance.says],
+        reasons=stance.reasons,
+        evidence=(stance.evidence,),
+        settle=stance.settle,
+        failures=(stance.evidence,) if stance.says == "violates" else (),
+    )
+
+
 def name(stance: Stance) -> str:
     """How a statement is called in a sentence."""
     return stance.evidence.id[:12] if len(stance.evidence.id) == 64 else stance.evidence.id
@@ -120,10 +133,10 @@ def in_scope(
 
 def shorten(reasons: Sequence[Message]) -> tuple[Message, ...]:
     """The first few reasons, each once, and how many more there are."""
-    distinct = tuple(dict.fromkeys(reasons))
-    if len(distinct) <= SHOWN_RECORDS:
-        return distinct
-    return (*distinct[:SHOWN_RECORDS], MORE_RECORDS(count=len(distinct) - SHOWN_RECORDS))
+    known = tuple(dict.fromkeys(reasons))
+    if len(known) <= SHOWN_RECORDS:
+        return known
+    return (*known[:SHOWN_RECORDS], MORE_RECORDS(count=len(known) - SHOWN_RECORDS))
 
 
 def for_every_gpu(case: Case, judge_one: Callable[[Scope], Finding]) -> Finding:
@@ -156,11 +169,21 @@ def merge(findings: Sequence[Finding]) -> Finding:
     open_or_aside = [f for f in rest if f.truth is not Truth.TRUE]
     return Finding(
         truth=truth,
-        reasons=tuple(dict.fromkeys(reason for f in (*deciding, *open_or_aside) for reason in f.reasons)),
-        evidence=tuple(dict.fromkeys(ref for f in (*deciding, *rest) for ref in f.evidence)),
-        settle=tuple(dict.fromkeys(step for f in deciding for step in f.settle)) if truth is Truth.UNKNOWN else (),
-        failures=tuple(dict.fromkeys(ref for f in findings for ref in f.failures)),
+        reasons=_distinct(f.reasons for f in (*deciding, *open_or_aside)),
+        evidence=_distinct(f.evidence for f in (*deciding, *rest)),
+        settle=_distinct(f.settle for f in deciding) if truth is Truth.UNKNOWN else (),
+        failures=_distinct(f.failures for f in findings),
     )
+
+
+def _distinct(groups: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
+    """Each item once, in order; the handful there is compares faster than it hashes."""
+    found: list[T] = []
+    for group in groups:
+        for item in group:
+            if item not in found:
+                found.append(item)
+    return tuple(found)
 
 
 def conclude(criterion: str, findings: Sequence[Finding]) -> CriterionVerdict:

@@ -187,7 +187,7 @@ def _stance(case: Case, calendar: Calendar, hours: Hours, opening: tuple[datetim
     failure = _failure(case, calendar, hours, window)
     if failure is not None:
         return Stance(says="violates", rank=stated.rank, evidence=stated.evidence, reasons=(failure,))
-    reasons, settle = _open_points(case, calendar, hours, window, opens)
+    reasons, settle = _open_points(case, hours, window, opens)
     if reasons or stated.doubts:
         return Stance(
             says="doubts",
@@ -216,7 +216,7 @@ def _failure(case: Case, calendar: Calendar, hours: Hours, window: Window) -> Me
 
 
 def _open_points(
-    case: Case, calendar: Calendar, hours: Hours, window: Window, opens: datetime.datetime | None
+    case: Case, hours: Hours, window: Window, opens: datetime.datetime | None
 ) -> tuple[list[Message], list[Message]]:
     """What keeps a window from being confirmed, and what would settle each point."""
     reasons: list[Message] = []

@@ -98,7 +98,7 @@ def seal(record: Record) -> Record:
         date=record.date.astimezone(datetime.UTC),
         expires=record.expires and record.expires.astimezone(datetime.UTC),
     )
-    identity = _identity(msgspec.to_builtins(record))
+    identity = _identity(msgspec.to_builtins(record), Place())
     return msgspec.structs.replace(record, id=identity, sha256=identity)
 
 
@@ -191,15 +191,15 @@ def root(digests: Iterable[str]) -> str:
     return level[0]
 
 
-def _identity(document: dict[str, Any]) -> str:
-    return digest_bytes(canonical({key: value for key, value in document.items() if key not in IDENTITY}))
+def _identity(document: dict[str, Any], place: Place) -> str:
+    try:
+        return digest_bytes(canonical({key: value for key, value in document.items() if key not in IDENTITY}))
+    except ValueError as error:
+        raise InputError(NOT_A_RECORD(problem=str(error)[:200]), place) from error
 
 
 def _verify(document: dict[str, Any], place: Place) -> str:
-    try:
-        found = _identity(document)
-    except ValueError as error:
-        raise InputError(NOT_A_RECORD(problem=str(error)[:200]), place) from error
+    found = _identity(document, place)
     for name in IDENTITY:
         if document.get(name) != found:
             raise VerificationError(DIGEST_DIFFERS(found=found, stated=str(document.get(name))[:64]), place)

@@ -34,6 +34,7 @@ NO_EFFECT = (
     "dataset",
     "disable_exllama",
     "exllama_config",
+    "hyb_act",
     "max_input_length",
     "meta",
     "model_file_base_name",
@@ -42,11 +43,14 @@ NO_EFFECT = (
     "module_name_preceding_first_block",
     "mse",
     "pad_token_id",
+    "parallel_packing",
     "static_groups",
     "tokenizer",
     "true_sequential",
     "use_cuda_fp16",
     "use_exllama",
+    "v2",
+    "v2_alpha",
 )
 """Keys about how a checkpoint was made or is run, not about what it stores."""
 

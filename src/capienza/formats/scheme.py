@@ -49,7 +49,7 @@ UNKNOWN_WEIGHT_FORMAT = template(
 )
 GGUF_WEIGHT_FORMAT = template(
     "formats.weight-format-gguf",
-    "{found} names a mix of GGUF types, which differs from file to file: bytes cannot be derived from it",
+    "{found} is a name for GGUF files, which mix types differently from file to file: bytes cannot be derived from it",
     "point the card at the file itself (model: {{path: ./model.gguf}}); its tensor table is exact",
 )
 
@@ -119,6 +119,9 @@ WEIGHT_FORMATS: dict[str, Scheme] = {
     nvfp4                     NVFP4 linear modules
 """
 
+_MEANT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "int4": "gptq-int4-g128", "4bit": "nf4_double"}
+"""What people mean by names that look like the wrong one."""
+
 _GGUF_NAME = re.compile(r"(ud[-_])?(i?q\d|tq\d|f16$|f32$|mxfp4_moe$)", re.ASCII)
 
 
@@ -151,9 +154,8 @@ def scheme_named(name: str, place: Place = NOWHERE) -> Scheme:
     if _GGUF_NAME.match(name.lower()) and not did_you_mean(name, ("fp16", "fp32")):
         raise InputError(GGUF_WEIGHT_FORMAT(found=name[:64]), place)
     accepted = tuple(WEIGHT_FORMATS)
-    raise InputError(
-        UNKNOWN_WEIGHT_FORMAT(found=name[:64], suggestion=did_you_mean(name, accepted), accepted=accepted), place
-    )
+    suggestion = did_you_mean(_MEANT.get(name.lower(), name), accepted)
+    raise InputError(UNKNOWN_WEIGHT_FORMAT(found=name[:64], suggestion=suggestion, accepted=accepted), place)
 
 
 def stored(

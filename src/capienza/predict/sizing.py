@@ -53,15 +53,15 @@ def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entr
         refusal = str(model.refusal) if model.refusal else model.name
         needs = ("model architecture", *needs)
         return [unknown_entry(KV_CACHE, CACHE_PHASES, device, needs, KNOWN_ARCHITECTURE(refusal=refusal))]
-    cache_format = _cache_format(card, model)
+    kv_format = cache_format(card, model)
     required, sequences = card.tokens.required, card.concurrency
-    if needs or required is None or sequences is None or cache_format is None or model.dtype is None:
+    if needs or required is None or sequences is None or kv_format is None or model.dtype is None:
         return [unknown_entry(KV_CACHE, CACHE_PHASES, device, needs, STATED_INPUT(needs=needs))]
-    need = cache_need(model.architecture, required.total, cache_format, model.dtype)
+    need = cache_need(model.architecture, required.total, kv_format, model.dtype)
     inputs = (
         Input("tokens.required", required.total, "stated"),
         Input("concurrency", sequences, "stated"),
-        Input("cache format", cache_format, _cache_format_source(card)),
+        Input("cache format", kv_format, _cache_format_source(card)),
     )
     entries = []
     if need.full_bytes:
@@ -112,12 +112,12 @@ def _missing_inputs(card: Card, model: Model) -> tuple[str, ...]:
     stated = {
         "tokens.required": card.tokens.required,
         "concurrency": card.concurrency,
-        "engine.options.kv_cache_dtype": _cache_format(card, model),
+        "engine.options.kv_cache_dtype": cache_format(card, model),
     }
     return tuple(name for name, value in stated.items() if value is None)
 
 
-def _cache_format(card: Card, model: Model) -> str | None:
+def cache_format(card: Card, model: Model) -> str | None:
     """The format of K and V: the engine's option, else that of the model's unquantised parts."""
     option = card.engine.options.get("kv_cache_dtype", "auto") if card.engine else "auto"
     return model.dtype if option == "auto" else CACHE_FORMATS.get(str(option))

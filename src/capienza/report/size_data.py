@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from capienza.errors import Message, fill
 from capienza.ledger.capacity import Capacity
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Total
 from capienza.predict.answer import GpuFit, Sizing
+from capienza.report.messages import message_data
 from capienza.report.tool import TOOL
 from capienza.units import Range
 
@@ -104,16 +104,6 @@ def range_data(amount: Range) -> dict[str, int]:
 def total_data(total: Total) -> dict[str, Any]:
     """A sum; with `missing` it is "at least"."""
     return {**range_data(total.amount), "at_least": not total.is_complete, "missing": list(total.missing)}
-
-
-def message_data(message: Message) -> dict[str, Any]:
-    """A message: code and parameters to compute with, English text to read."""
-    return {
-        "code": message.code,
-        "message": str(message),
-        "hint": fill(message.hint, message.parameters),
-        "parameters": message.parameters,
-    }
 
 
 def capacity_data(capacity: Capacity) -> dict[str, Any]:

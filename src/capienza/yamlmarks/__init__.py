@@ -7,12 +7,14 @@ What is accepted is YAML 1.2 without its surprises: `no` is text, `010` is ten, 
 aliases, anchors, tags, directives, repeated keys, keys that are not text and several documents in one file are refused.
 """
 
-from capienza.yamlmarks.reader import DEFAULT_LIMITS, Limits, Node, Reading, load, read
+from capienza.yamlmarks.reader import DEFAULT_LIMITS, MAX_PROBLEMS, TOO_MANY_PROBLEMS, Limits, Node, Reading, load, read
 from capienza.yamlmarks.scalars import UNREADABLE, Scalar, Unreadable
 from capienza.yamlmarks.source import read_bytes
 
 __all__ = [
     "DEFAULT_LIMITS",
+    "MAX_PROBLEMS",
+    "TOO_MANY_PROBLEMS",
     "UNREADABLE",
     "Limits",
     "Node",

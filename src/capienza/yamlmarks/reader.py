@@ -53,7 +53,8 @@ TOO_MANY_PROBLEMS = template(
 )
 
 MAX_PROBLEMS = 100
-_HIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+"""Characters that YAML refuses, and those that end a line for one program and not for another."""
 
 
 class Limits(msgspec.Struct, frozen=True):

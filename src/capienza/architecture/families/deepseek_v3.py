@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from capienza.architecture.frame import read_frame
-from capienza.architecture.latent import build_latent, read_latent
+from capienza.architecture.latent import read_latent
+from capienza.architecture.mixture import assemble_mixture
 from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
 
 
 def build(config: Config) -> Architecture:
-    """Layers from `first_k_dense_replace` on hold experts. The extra prediction layers are not part of the model."""
-    config = config.with_aliases(n_routed_experts="num_local_experts")
+    """Layers from `first_k_dense_replace` on hold experts."""
+    config = config.with_aliases(n_routed_experts="num_local_experts", num_nextn_predict_layers="num_mtp_layers")
     frame = read_frame(config, hidden_size=7168, num_hidden_layers=61, vocab_size=129_280, max_position_embeddings=4096)
-    return build_latent(
+    latent = read_latent(config, num_attention_heads=128)
+    return assemble_mixture(
         config,
         frame,
-        read_latent(config, num_attention_heads=128),
+        latent.attention,
+        latent.pieces(frame.hidden_size, config.flag("attention_bias", default=False)),
         intermediate_size=18432,
         moe_intermediate_size=2048,
         n_routed_experts=256,

@@ -68,7 +68,7 @@ def _heads(config: Config, hidden: int, new_decoder: bool) -> Heads:
         return Heads(count, 1 if config.flag("multi_query", True) else count, size)
     kv_heads = config.optional("num_kv_heads") or count
     if count % kv_heads:
-        config.contradiction("num_kv_heads", kv_heads, f"a divisor of the {count} attention heads")
+        config.broken_rule("num_kv_heads", kv_heads, f"{count} % num_kv_heads == 0")
     if kv_heads < count:
         config.notes.append(REPEATED_CACHE(heads=count, kv_heads=kv_heads, ratio=count // kv_heads))
     return Heads(count, kv_heads, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capienza.architecture.frame import read_frame
-from capienza.architecture.heads import attentions, layer_types, read_heads
+from capienza.architecture.heads import attentions, read_heads, sparse_full_types
 from capienza.architecture.model import Architecture
 from capienza.architecture.plain import FOUR_NORMS, assemble_plain
 from capienza.architecture.reading import Config
@@ -23,12 +23,7 @@ def build(config: Config) -> Architecture:
     window = config.optional("sliding_window", 4096)
     if window is not None and config.flag("use_bidirectional_attention", False):
         window = window // 2 + 1  # the window then counts both directions
-    pattern = 6 if config.raw("sliding_window_pattern") is None else config.integer("sliding_window_pattern")
-    types = layer_types(
-        config,
-        frame.num_layers,
-        lambda index: "sliding_attention" if (index + 1) % pattern else "full_attention",
-    )
+    types = sparse_full_types(config, frame.num_layers, pattern=6)
     layers = attentions(config, heads, types, window)
     bias = config.flag("attention_bias", False)
     return assemble_plain(

@@ -58,5 +58,5 @@ def _at_offset(config: Config, name: str, *, period: int, offset: int, layers: i
     every = config.integer(f"{name}_period", period)
     at = config.integer(f"{name}_offset", offset, minimum=0)
     if at >= every:
-        config.contradiction(f"{name}_offset", at, f"an offset below the period of {every}")
+        config.broken_rule(f"{name}_offset", at, f"{name}_offset < {name}_period == {every}")
     return [index % every == at for index in range(layers)]

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from capienza.architecture.assembly import assemble
-from capienza.architecture.frame import Frame, read_frame
+from capienza.architecture.frame import read_frame
 from capienza.architecture.lfm2_blocks import lfm2_blocks, lfm2_mlp
 from capienza.architecture.model import Architecture, Mlp
 from capienza.architecture.pieces import norm
-from capienza.architecture.reading import Config
+from capienza.architecture.reading import Config, shown
+from capienza.errors import template
+
+MAX_MULTIPLIER = 1000
+BAD_MULTIPLIER = template(
+    "architecture.lfm2-multiplier",
+    "found {found}; a number above 0 and up to {maximum} is accepted",
+    "Use the config.json published with the model.",
+)
 
 
 def build(config: Config) -> Architecture:
     """Layers as `layer_types` or `full_attn_idxs` say; all attend when neither is stated."""
     config = config.with_aliases(tie_word_embeddings="tie_embedding", intermediate_size="block_ff_dim")
-    frame: Frame = read_frame(
+    frame = read_frame(
         config,
         hidden_size=2560,
         num_hidden_layers=32,
@@ -41,7 +49,7 @@ def _adjusted_width(config: Config) -> int:
     if multiplier is None and config.has("block_ffn_dim_multiplier"):
         return width
     multiplier = 1.0 if multiplier is None else multiplier
-    if isinstance(multiplier, bool) or not isinstance(multiplier, int | float) or not 0 < multiplier <= 1000:
-        config.wrong_type("block_ffn_dim_multiplier", multiplier, "a number above 0, to 1000")
+    if isinstance(multiplier, bool) or not isinstance(multiplier, int | float) or not 0 < multiplier <= MAX_MULTIPLIER:
+        config.refuse("block_ffn_dim_multiplier", BAD_MULTIPLIER(found=shown(multiplier), maximum=MAX_MULTIPLIER))
     multiple = config.integer("block_multiple_of", 256)
     return multiple * -(-int(multiplier * width) // multiple)

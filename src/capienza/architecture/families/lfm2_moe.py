@@ -7,7 +7,7 @@ from capienza.architecture.frame import read_frame
 from capienza.architecture.lfm2_blocks import lfm2_blocks, lfm2_mlp
 from capienza.architecture.model import Architecture, Mlp
 from capienza.architecture.pieces import Piece, fused_experts, linear, norm, read_experts
-from capienza.architecture.reading import Config
+from capienza.architecture.reading import MISSING, Config
 
 
 def build(config: Config) -> Architecture:
@@ -23,7 +23,7 @@ def build(config: Config) -> Architecture:
     )
     hidden = frame.hidden_size
     if config.texts("layer_types") is None:
-        config.missing("layer_types", "the kind of every layer")
+        config.refuse("layer_types", MISSING(key="layer_types"))
     width = config.dimension("intermediate_size", 7168)
     expert_width = config.dimension("moe_intermediate_size", 1792)
     experts, chosen = read_experts(config, "num_experts", 32, per_token=4)

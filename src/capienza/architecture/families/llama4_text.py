@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from capienza.architecture.assembly import Block, assemble
 from capienza.architecture.frame import read_frame
-from capienza.architecture.heads import Heads, attentions, layer_types, read_heads
+from capienza.architecture.heads import Heads, attentions, layer_types, read_heads, rotary_layers
 from capienza.architecture.model import Architecture, Attention, Mlp
 from capienza.architecture.pieces import Piece, attention_pieces, gated_mlp, layer_norms, linear, read_experts
 from capienza.architecture.reading import Config
@@ -59,12 +59,7 @@ def _sparse_layers(config: Config, num_layers: int) -> set[int]:
 def _attentions(config: Config, heads: Heads, num_layers: int) -> list[Attention]:
     """A layer with rotary positions looks back within its chunk; every fourth has none and sees all."""
     chunk = config.optional("attention_chunk_size", 8192)
-    rotary = config.integers("no_rope_layers")  # named for its zeros: 1 is a layer with rotary positions
-    if not rotary:
-        interval = config.integer("no_rope_layer_interval", 4)
-        rotary = tuple(int((index + 1) % interval != 0) for index in range(num_layers))
-    elif len(rotary) != num_layers:
-        config.contradiction("no_rope_layers", rotary, f"one entry for each of the {num_layers} layers")
+    rotary = rotary_layers(config, num_layers)
     types = layer_types(
         config,
         num_layers,

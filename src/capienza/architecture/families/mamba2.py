@@ -17,7 +17,7 @@ def build(config: Config) -> Architecture:
     heads, head_dim = config.integer("num_heads", 128), config.integer("head_dim", 64)
     inner = config.integer("expand", 2) * hidden
     if heads * head_dim != inner:
-        config.contradiction("num_heads", heads, f"heads of {head_dim} that fill {inner} channels")
+        config.broken_rule("num_heads", heads, f"num_heads * {head_dim} == expand * hidden_size == {inner}")
     mixer = Mamba2(
         hidden=hidden,
         heads=heads,

@@ -8,9 +8,16 @@ from capienza.architecture.heads import OLDER_TYPES, read_heads
 from capienza.architecture.mixers import Mamba2
 from capienza.architecture.model import Architecture, Mlp
 from capienza.architecture.pieces import Piece, attention_pieces, linear, norm, plain_mlp, read_experts
-from capienza.architecture.reading import MAX_LAYERS, Config
+from capienza.architecture.reading import MAX_LAYERS, Config, shown
+from capienza.errors import template
 
 PATTERN = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+
+UNKNOWN_LAYER = template(
+    "architecture.nemotron-layer",
+    "the kind {found} is not known; {accepted} are. Nothing is guessed: another kind may keep more than these, or less",
+    "The weights can still be counted from the headers of the model's own files; the cache cannot.",
+)
 
 
 def build(config: Config) -> Architecture:
@@ -54,13 +61,12 @@ def _types(config: Config) -> list[str]:
     )
     for index, kind in enumerate(stated):
         if kind not in names:
-            direction = "another kind of layer may keep more or less than these"
-            config.not_understood(f"{key}[{index}]", kind, ", ".join(names), direction)
+            config.refuse(f"{key}[{index}]", UNKNOWN_LAYER(found=shown(kind), accepted=", ".join(names)))
     if not 0 < len(stated) <= MAX_LAYERS:
-        config.contradiction(key, stated, f"1 to {MAX_LAYERS} layers")
+        config.broken_rule(key, stated, f"1 <= len({key}) <= {MAX_LAYERS}")
     layers = config.optional("num_hidden_layers") or len(stated)
     if layers != len(stated):
-        config.contradiction("num_hidden_layers", layers, f"the number of layers in {key}, {len(stated)},")
+        config.broken_rule("num_hidden_layers", layers, f"num_hidden_layers == len({key}) == {len(stated)}")
     return [names[kind] for kind in stated]
 
 

@@ -11,14 +11,25 @@ State shapes, fp32, one sequence (llama.cpp `n_embd_r` and `n_embd_s`; source: l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from capienza.architecture.gguf_rules.table import Recurrence, Rule, Windows
 from capienza.architecture.model import Attention, State, StatePart
-from capienza.architecture.reading import Config
+from capienza.architecture.reading import LARGEST, MISSING, NOT_A_FLAG, NOT_A_LIST, Config, shown
+from capienza.errors import template
 
 MAX_HEADS = 2**20
 STATE_DTYPE = "fp32"
+
+
+UNUSED_WINDOW = template(
+    "architecture.gguf-unused-window",
+    "the file states a window of {window} tokens, which llama.cpp does not apply to this model: every block is counted"
+    " in full, so an engine that does use the window keeps less",
+    "Compare with the cache that the engine prints when it starts.",
+)
 
 
 class Widths(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,44 +43,51 @@ class Widths(msgspec.Struct, frozen=True, kw_only=True):
     windowed_value: int
 
 
-def per_block(config: Config, key: str, blocks: int, default: int | None = None) -> tuple[int, ...]:
+def per_block(
+    config: Config, key: str, blocks: int, default: int | None = None, maximum: int = LARGEST
+) -> tuple[int, ...]:
     """One number for each block: a list as it stands, one number repeated, or the default."""
     value = config.raw(key)
+    if value is None and default is not None:
+        return (default,) * blocks
     if not isinstance(value, list | tuple):
-        number = config.optional(key, minimum=0) if value is not None or default is not None else config.integer(key)
-        return (default or 0 if number is None else number,) * blocks
-    numbers = config.integers(key) or ()
-    if len(numbers) != blocks:
-        config.contradiction(key, value, f"one value for each of the {blocks} blocks")
+        return (config.integer(key, minimum=0, maximum=maximum),) * blocks
+    numbers = config.integers(key, maximum=maximum) or ()
+    check_length(config, key, numbers, blocks)
     return numbers
+
+
+def check_length(config: Config, key: str, values: Sequence[int], blocks: int) -> None:
+    """A list must have one value for each block."""
+    if len(values) != blocks:
+        config.broken_rule(key, values, f"len({key}) == block_count == {blocks}")
 
 
 def flags(config: Config, key: str, blocks: int) -> tuple[bool, ...]:
     """One yes or no for each block, stored as true and false or as 1 and 0."""
     values = config.raw(key)
     if values is None:
-        config.missing(key, "a list with one value for each block")
-    if not isinstance(values, list | tuple) or not all(isinstance(value, int) for value in values):
-        config.wrong_type(key, values, "a list of true and false")
-    if len(values) != blocks:
-        config.contradiction(key, values, f"one value for each of the {blocks} blocks")
+        config.refuse(key, MISSING(key=key))
+    if not isinstance(values, list | tuple):
+        config.refuse(key, NOT_A_LIST(found=shown(values), key=key))
+    for index, value in enumerate(values):
+        if not isinstance(value, int):
+            config.refuse(f"{key}[{index}]", NOT_A_FLAG(found=shown(value), key=f"{key}[{index}]"))
+    check_length(config, key, values, blocks)
     return tuple(bool(value) for value in values)
 
 
 def read_widths(config: Config, blocks: int, hidden: int, rule: Rule) -> Widths:
     """Heads and head sizes; without stated sizes the heads share out the embedding."""
-    always_recurrent = rule.recurrence is not None and rule.recurrence.where == "all"
-    no_heads = 0 if always_recurrent and not (rule.recurrence and rule.recurrence.beside_attention) else None
-    heads = per_block(config, "attention.head_count", blocks, no_heads)
+    heads = per_block(config, "attention.head_count", blocks, 0 if rule.never_attends else None, MAX_HEADS)
     kv_heads = heads
     if config.has("attention.head_count_kv"):
-        kv_heads = per_block(config, "attention.head_count_kv", blocks)
-    largest = max(*heads, *kv_heads, 0)
-    if largest > MAX_HEADS:
-        config.contradiction("attention.head_count", largest, f"at most {MAX_HEADS} heads")
+        kv_heads = per_block(config, "attention.head_count_kv", blocks, maximum=MAX_HEADS)
     shared = hidden // next((count for count in heads if count), hidden)
     key = config.optional("attention.key_length") or shared
     value = config.optional("attention.value_length") or shared
+    if any(kv_heads) and not (key and value):
+        config.broken_rule("attention.head_count", max(heads), f"attention.head_count <= embedding_length == {hidden}")
     return Widths(
         heads=heads,
         kv_heads=kv_heads,
@@ -85,6 +103,9 @@ def windowed_blocks(config: Config, rule: Rule, blocks: int, trunk: int) -> tupl
     windows = rule.windows
     nothing = (0, (False,) * trunk)
     if windows is None or (windows.only_blocks is not None and trunk != windows.only_blocks):
+        stated = config.optional("attention.sliding_window", minimum=0)
+        if stated:
+            config.notes.append(UNUSED_WINDOW(window=stated))
         return nothing
     window = _window(config, windows)
     if window == 0:
@@ -157,8 +178,8 @@ def sharing(config: Config, rule: Rule, blocks: int, windowed: tuple[bool, ...])
     sources = {True: own - 2, False: own - 1}
     for kind, source in sources.items():
         if source < 0 or windowed[source] is not kind:
-            accepted = f"block {source} to be {'windowed' if kind else 'full'}, since later blocks read its cache"
-            config.contradiction("attention.sliding_window_pattern", list(windowed), accepted)
+            key = "attention.sliding_window_pattern"
+            config.broken_rule(key, list(windowed), f"{key}[{source}] == {shown(kind)}")
     return [None if index < own else sources[windowed[index]] for index in range(len(windowed))]
 
 
@@ -168,8 +189,8 @@ def is_latent(config: Config, rule: Rule) -> bool:
         return False
     key, value = (config.optional(f"attention.{name}_length_mla", minimum=0) or 0 for name in ("key", "value"))
     if bool(key) is not bool(value):
-        accepted = "both MLA head lengths, or neither"
-        config.contradiction("attention.key_length_mla", key, accepted)
+        rule_text = "(attention.key_length_mla > 0) == (attention.value_length_mla > 0)"
+        config.broken_rule("attention.key_length_mla", key, rule_text)
     return bool(key)
 
 

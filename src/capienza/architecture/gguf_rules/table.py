@@ -59,6 +59,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     shared_key: bool = False
     may_be_latent: bool = False
 
+    @property
+    def never_attends(self) -> bool:
+        """True when no block has attention heads."""
+        recurrence = self.recurrence
+        return recurrence is not None and recurrence.where == "all" and not recurrence.beside_attention
+
 
 PLAIN = Rule()
 LISTED = Rule(windows=Windows())

@@ -10,6 +10,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 
 from capienza.architecture.model import Mlp, Parameter, Role
+from capienza.errors import InputError, Place, template
 from capienza.formats.tensor import Tensor
 
 _BLOCK = re.compile(r"blk\.([0-9]{1,6})\.(.+)", re.ASCII)
@@ -29,6 +30,20 @@ _OUTSIDE: tuple[tuple[tuple[str, ...], Role], ...] = (
     (("v.", "mm.", "a."), "vision"),
 )
 
+_DIMENSIONS = {
+    "attn_k.weight": 2,
+    "attn_v.weight": 2,
+    "channel_mix_value.weight": 2,
+    "ffn_down.weight": 2,
+    "ffn_down_exps.weight": 3,
+}
+
+WRONG_DIMENSIONS = template(
+    "architecture.gguf-dimensions",
+    "the tensor has {found} dimensions; {accepted} are expected",
+    "The file is damaged or made for another program: convert the model again.",
+)
+
 Shapes = dict[int, dict[str, tuple[int, ...]]]
 """Shapes by block and by name within the block."""
 
@@ -39,13 +54,18 @@ def split_name(name: str) -> tuple[int | None, str]:
     return (int(match[1]), match[2]) if match else (None, name)
 
 
-def block_shapes(tensors: Iterable[Tensor]) -> Shapes:
-    """The tensors of each block."""
+def block_shapes(tensors: Iterable[Tensor], file: str) -> Shapes:
+    """The tensors of each block. Raises `InputError` when one that is measured has another number of dimensions."""
     shapes: Shapes = {}
     for tensor in tensors:
         block, name = split_name(tensor.name)
-        if block is not None:
-            shapes.setdefault(block, {})[name] = tensor.shape
+        if block is None:
+            continue
+        expected = 2 if _SPLIT_EXPERT.fullmatch(name) else _DIMENSIONS.get(name)
+        if expected is not None and len(tensor.shape) != expected:
+            message = WRONG_DIMENSIONS(found=len(tensor.shape), accepted=expected)
+            raise InputError(message, Place(file, key=tensor.name))
+        shapes.setdefault(block, {})[name] = tensor.shape
     return shapes
 
 

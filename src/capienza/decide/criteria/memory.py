@@ -26,7 +26,7 @@ CRITERION = "memory"
 
 FLOOR = template(
     "decide.memory-floor",
-    "{device} needs at least {floor_bytes}, provably; the largest capacity of this name leaves {usable_bytes} ({basis})",
+    "{device} needs at least {floor_bytes}, provably; the most a GPU of this name offers is {usable_bytes} ({basis})",
     "capienza size CARD --explain weights shows the calculation",
 )
 OOM = template(

@@ -126,7 +126,7 @@ def _result(case: Case, record: Record, metric: Metric) -> tuple[Stance | None, 
         text = "; ".join(sorted(found))
         return None, [OTHER_THRESHOLDS(record=short, metric=metric.name, found=text, thresholds=thresholds)]
     words = {str(claim.value) for claim in claims}
-    evidence, weight = cite(record), rank(record, case.offer.id)
+    evidence, weight = cite(record), rank(record, case.needs[0].offer)
     if words == {VIOLATED}:
         missed = MISSED(record=short, metric=metric.name, thresholds=thresholds)
         return Stance(says="violates", rank=weight, evidence=evidence, reasons=(missed,)), []

@@ -1,0 +1,72 @@
+"""`capienza decide` over many offers, whole process: time and memory, and the refusal of a YAML list that is too long.
+
+    python bench/decide_speed.py [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from fixtures import CARD, FOLDER, MODEL, OFFER_FILES, make_all
+from measured import Command, Requirement, aligned, conclude, machine, quiet_environment, run
+
+CAPIENZA = Path(sys.executable).parent / "capienza"
+DECIDED = (0, 10, 11)
+BAD_INPUT = 3
+LIMITS = {"offers-1000.yaml": (1.0, None), "offers-100000.csv": (10.0, 500.0), "offers-100000.jsonl": (10.0, 500.0)}
+"""Seconds and MB."""
+TOO_LONG = "offers-20001.yaml"
+CONVERSION = re.compile(r"capienza offers \S+.*")
+
+
+def decide(offers: Path, accepted: tuple[int, ...]) -> Command:
+    argv = [CAPIENZA, "decide", CARD, "--offers", offers]
+    return Command(f"decide {offers.name}", argv, quiet_environment(), accepted)
+
+
+def measure(rounds: int) -> list[Requirement]:
+    rows = [("", "wall s", "least", "CPU s", "peak MB", "exit")]
+    requirements = []
+    for name, (limit_s, limit_mb) in LIMITS.items():
+        command = decide(FOLDER / name, DECIDED)
+        runs = [run(command) for _ in range(rounds + 1)][1:]
+        by_wall = sorted(runs)
+        middle, peak_mb = by_wall[len(runs) // 2], max(one.peak_bytes for one in runs) / 1e6
+        figures = (middle.wall_s, by_wall[0].wall_s, middle.cpu_s)
+        rows.append((command.name, *(f"{figure:.2f}" for figure in figures), f"{peak_mb:.0f}", str(middle.code)))
+        requirements.append(Requirement(f"{command.name}, wall s", middle.wall_s, limit_s))
+        if limit_mb:
+            requirements.append(Requirement(f"{command.name}, peak MB", peak_mb, limit_mb))
+    print(aligned(rows))
+    return requirements
+
+
+def check_refusal() -> None:
+    """The refusal must give a command, and the command must give a file that `decide` takes."""
+    refused = run(decide(FOLDER / TOO_LONG, (BAD_INPUT,)))
+    text = refused.stderr.decode()
+    match = CONVERSION.search(text)
+    if match is None:
+        sys.exit(f"{TOO_LONG} is refused without the command that converts it:\n{text}")
+    print(f"\n{TOO_LONG}: refused in {refused.wall_s:.2f} s, {refused.peak_bytes / 1e6:.0f} MB; it says: {match[0]}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="measured runs of each file after one warm-up")
+    options = parser.parse_args()
+    if not all((FOLDER / name).exists() for name in OFFER_FILES) or not MODEL.exists():
+        make_all()
+    print(f"decide, median of {options.rounds} runs after one warm-up; {machine()}\n")
+    requirements = measure(max(1, options.rounds))
+    check_refusal()
+    print()
+    return conclude(requirements)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

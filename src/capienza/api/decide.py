@@ -1,0 +1,141 @@
+"""`decide`: verdicts and shortlist over offers, for one card."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from capienza import __version__
+from capienza.api.offers import offers as read_all
+from capienza.card.load import load_card
+from capienza.card.model import Card
+from capienza.catalog.capacity import capacity_of
+from capienza.catalog.devices import load_devices
+from capienza.catalog.notes import Findings
+from capienza.catalog.offer import Document, GpuClaim, Offer, Price
+from capienza.decide.case import Sizing, SizingFor, gpus_in_all
+from capienza.decide.engine import decide as decisions_of
+from capienza.decide.verdict import Decision
+from capienza.errors import Message
+from capienza.evidence.record import Record
+from capienza.evidence.store import read_folder
+from capienza.ledger.capacity import capacity_from
+from capienza.ledger.ledger import Ledger
+from capienza.predict.model import Model, load_model
+from capienza.predict.sizing import build_ledger, cache_format
+
+CATALOGUE = "catalogue"
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """An offer with its decision."""
+
+    offer: Offer
+    decision: Decision
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of `decide`. `judged` is consumed once, offer by offer; `findings` are complete after that."""
+
+    card: Card
+    model: Model
+    now: datetime.datetime
+    records: tuple[Record, ...]
+    judged: Iterator[Judged]
+    findings: Findings
+    record_findings: tuple[Message, ...]
+
+
+def decide(
+    card: str | Path | Card,
+    offers: Sequence[str | Path] | None = None,
+    evidence: str | Path | None = None,
+    now: datetime.datetime | None = None,
+) -> Decided:
+    """Judge the offers of some files (None: every GPU of the catalogue) against a card.
+
+    `evidence` is a folder of records, `now` the moment that decides what is expired (None: this one).
+    Raises `InputError` for documents that cannot be used, `UnreachableError` for a model that is not there,
+    `VerificationError` for a record that does not verify.
+    """
+    read_card = card if isinstance(card, Card) else load_card(card)
+    model = load_model(read_card.model)
+    moment = now or datetime.datetime.now(datetime.UTC)
+    record_findings: list[Message] = []
+    records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
+    findings = Findings()
+    candidates = catalogue_offers(read_card) if offers is None else read_all(offers, findings)
+    return Decided(
+        card=read_card,
+        model=model,
+        now=moment,
+        records=records,
+        judged=_judged(read_card, candidates, sizing_for(read_card, model), records, moment),
+        findings=findings,
+        record_findings=tuple(record_findings),
+    )
+
+
+def sizing_for(card: Card, model: Model) -> SizingFor:
+    """Prediction and capacity for a GPU claim; one ledger for each number of GPUs."""
+    ledgers: dict[int, Ledger] = {}
+    others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
+    architecture = model.architecture
+
+    def sizing(claim: GpuClaim, gpus: int) -> Sizing:
+        ledger = ledgers.get(gpus)
+        if ledger is None:
+            ledger = ledgers[gpus] = build_ledger(card, model, gpus)
+        return Sizing(
+            ledger=ledger,
+            capacity=capacity_from(capacity_of(claim), others or 0),
+            refusals=() if model.refusal is None else (model.refusal,),
+            max_positions=None if architecture is None else architecture.max_position_embeddings,
+            max_positions_source="max_position_embeddings",
+            model_name=card.model.id,
+            revision=model.revision,
+            weight_format=resident_format(card, model),
+            kv_format=cache_format(card, model) if card.task == "inference" else None,
+            source=f"capienza {__version__}",
+        )
+
+    return sizing
+
+
+def resident_format(card: Card, model: Model) -> str | None:
+    """The weight format that evidence has to be about."""
+    if card.weights.format is not None:
+        return card.weights.format
+    return model.scheme.name if model.scheme is not None else model.dtype
+
+
+def catalogue_offers(card: Card) -> Iterator[Offer]:
+    """Every GPU of the catalogue as a candidate: no seller, no price, as many cards as the card places a copy on."""
+    document = Document(id="capienza device catalogue", version=__version__)
+    for device in load_devices().values():
+        yield Offer(
+            id=device.key,
+            provider=CATALOGUE,
+            gpu=GpuClaim(name_raw=device.name, candidates=(device.key,)),
+            cards=gpus_in_all(card),
+            price=Price(kind="total"),
+            document=document,
+        )
+
+
+def _judged(
+    card: Card, offers: Iterable[Offer], sizing: SizingFor, records: tuple[Record, ...], now: datetime.datetime
+) -> Iterator[Judged]:
+    """Each offer beside its decision: the engine takes the next offer only after it has decided on this one."""
+    current: list[Offer] = []
+
+    def taken() -> Iterator[Offer]:
+        for offer in offers:
+            current[:] = [offer]
+            yield offer
+
+    for decision in decisions_of(card, taken(), sizing, records, now):
+        yield Judged(current[0], decision)

@@ -1,0 +1,43 @@
+"""`offers`: read, check and convert files of offers."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from capienza.catalog.notes import Findings
+from capienza.catalog.offer import Offer
+from capienza.catalog.read import read_offers
+from capienza.catalog.write import write_jsonl
+
+
+class OffersReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of offers holds: how many, and what must be known about them."""
+
+    count: int
+    findings: Findings
+
+
+def offers(
+    paths: Sequence[str | Path], findings: Findings | None = None, zone: datetime.tzinfo | None = None
+) -> Iterator[Offer]:
+    """The offers of some files, one by one. Raises `InputErrors` at the end of a file that has problems."""
+    for path in paths:
+        yield from read_offers(Path(path), findings, zone)
+
+
+def offers_check(paths: Sequence[str | Path]) -> OffersReport:
+    """Read every offer of some files. Raises `InputErrors` with all the problems of the first bad one."""
+    findings = Findings()
+    count = sum(1 for _ in offers(paths, findings))
+    return OffersReport(count=count, findings=findings)
+
+
+def offers_import(path: str | Path, out: str | Path) -> OffersReport:
+    """Convert a file of offers, of any length, to one JSON object a line. `out` appears complete or not at all."""
+    findings = Findings()
+    count = write_jsonl(read_offers(Path(path), findings, yaml_limit=None), Path(out))
+    return OffersReport(count=count, findings=findings)

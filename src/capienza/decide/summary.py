@@ -1,0 +1,52 @@
+"""What a person needs of many decisions: counts, the shortlist, why offers are out, and what would settle the rest.
+
+Every decision is counted; texts are kept for the first `KEPT` offers of each state in their order of rank, and what
+is not kept is counted, so that a page can say how much it leaves out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from capienza.card.model import Card
+from capienza.decide.ranking import Shortlist, shortlist
+from capienza.decide.verdict import Decision
+from capienza.errors import Message
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One way to settle a criterion, and how many offers wait for it."""
+
+    criterion: str
+    message: Message
+    offers: int
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """All decisions of a run, summed up. `excluded` are in the order of the offers."""
+
+    counts: dict[str, int]
+    shortlist: Shortlist
+    excluded: tuple[Decision, ...]
+    steps: tuple[Step, ...]
+    by_offer: dict[str, Decision]
+
+
+def summarise(card: Card, decisions: Iterable[Decision]) -> Summary:
+    """Sum up the decisions of one run. Steps come with the most awaited first, equal ones in order of appearance."""
+    by_offer = {decision.offer: decision for decision in decisions}
+    counts = Counter(decision.state for decision in by_offer.values())
+    waiting: Counter[tuple[str, Message]] = Counter()
+    for decision in by_offer.values():
+        if decision.state == "to_confirm":
+            waiting.update((row.criterion, step) for row in decision.criteria for step in row.settle)
+    return Summary(
+        counts={state: counts[state] for state in ("admissible", "to_confirm", "exclude")},
+        shortlist=shortlist(card, by_offer.values()),
+        excluded=tuple(decision for decision in by_offer.values() if decision.state == "exclude"),
+        steps=tuple(Step(criterion, message, count) for (criterion, message), count in waiting.most_common()),
+        by_offer=by_offer,
+    )

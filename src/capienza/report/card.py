@@ -1,0 +1,53 @@
+"""A card that was read, as a document and as JSON (`capienza.card/1`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from capienza.card.model import Card
+from capienza.i18n.translator import Say
+from capienza.report.blocks import Document, Heading, Paragraph, Table
+from capienza.report.labels import TASK_LABELS, label
+from capienza.report.tool import TOOL
+
+CARD_SCHEMA = "capienza.card/1"
+
+
+def card_data(card: Card) -> dict[str, Any]:
+    """The card as it was understood: sizes in bytes, dates with their offset."""
+    return {"schema": CARD_SCHEMA, "tool": TOOL, "ok": True, "card": card}
+
+
+def card_document(card: Card, say: Say) -> Document:
+    """What the card requires, and which requirements it does not state."""
+    requirements = {
+        say("required tokens"): card.tokens.required,
+        say("concurrency") if card.task == "inference" else say("microbatch"): card.concurrency
+        if card.task == "inference"
+        else card.microbatch,
+        say("engine"): card.engine,
+        say("margin"): card.margin,
+        say("quality"): card.quality,
+        say("placement"): card.placement,
+        say("host"): card.host,
+        say("budget"): card.budget,
+        say("calendar"): card.calendar,
+    }
+    rows = tuple((name, _state(value, say)) for name, value in requirements.items())
+    return (
+        Heading(card.name, 1),
+        Paragraph(
+            say(
+                "The card is in order: {task}, digest {digest}.",
+                task=say(label(TASK_LABELS, card.task)),
+                digest=(card.sha256 or "")[:12],
+            )
+        ),
+        Table(columns=(say("requirement"), say("state")), rows=rows),
+    )
+
+
+def _state(value: object, say: Say) -> str:
+    if value is None:
+        return say("not stated: what depends on it stays to confirm")
+    return say("not applicable, the card says") if value == "none" else say("stated")

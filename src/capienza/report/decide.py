@@ -1,0 +1,208 @@
+"""The answer of `decide` as a document: verdict table, shortlist, why offers are out, and what would settle the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from capienza.card.model import Card
+from capienza.catalog.notes import Findings
+from capienza.catalog.offer import Offer
+from capienza.decide.ranking import CurrencyList, Place
+from capienza.decide.summary import Summary
+from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
+from capienza.errors import Message
+from capienza.i18n.translator import Say, mark
+from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
+from capienza.report.labels import FIT_LABELS, label
+from capienza.report.offers import findings_blocks
+
+KEPT_ROWS = 40
+"""Rows of one table that a page shows; how many it leaves out is said below it."""
+
+CRITERION_LABELS = {
+    "workload": mark("workload covered"),
+    "compatibility": mark("compatibility"),
+    "memory": mark("memory per GPU"),
+    "quality": mark("quality"),
+    "placement": mark("placement and server"),
+    "budget": mark("budget and calendar"),
+}
+STATE_LABELS = {
+    "admissible": mark("admissible"),
+    "to_confirm": mark("to confirm"),
+    "exclude": mark("exclude"),
+    "not_applicable": mark("not applicable"),
+}
+
+
+def decide_document(
+    card: Card,
+    summary: Summary,
+    offers: dict[str, Offer],
+    findings: Findings,
+    record_findings: Iterable[Message],
+    say: Say,
+) -> Document:
+    """The whole answer. `offers` holds at least the offers that are shown."""
+    blocks: list[Block] = [
+        Heading(say("Decision: {name}", name=card.name), 1),
+        Paragraph(_counts(summary, say)),
+        *_verdicts(summary, offers, say),
+    ]
+    for one in summary.shortlist.lists:
+        blocks += _list(one, say)
+    notes = (*summary.shortlist.notes, *record_findings)
+    if notes:
+        blocks.append(Items(tuple(sentence(note, say) for note in notes)))
+    blocks += _excluded(summary, say)
+    blocks += _steps(summary, say)
+    blocks += findings_blocks(findings, say)
+    return tuple(blocks)
+
+
+def shown_offers(summary: Summary) -> tuple[str, ...]:
+    """The offers of the verdict table: selected, then to confirm in their order, then excluded."""
+    ranked = [place.offer for one in summary.shortlist.lists for place in (*one.selected, *one.to_confirm)]
+    return (*ranked, *(decision.offer for decision in summary.excluded))[:KEPT_ROWS]
+
+
+def sentence(message: Message, say: Say) -> str:
+    """A message with what to do about it."""
+    hint = say.hint(message)
+    return f"{say.message(message)}: {hint}" if hint else say.message(message)
+
+
+def _counts(summary: Summary, say: Say) -> str:
+    return say(
+        "{count} offers: {admissible} selected, {to_confirm} to confirm, {exclude} excluded.",
+        count=say.number(sum(summary.counts.values())),
+        **{state: say.number(number) for state, number in summary.counts.items()},
+    )
+
+
+def _verdicts(summary: Summary, offers: dict[str, Offer], say: Say) -> list[Block]:
+    shown = shown_offers(summary)
+    rows = tuple(_verdict_row(summary.by_offer[name], offers.get(name), say) for name in shown)
+    columns = (
+        say("offer"),
+        "GPU",
+        *(say(text) for text in CRITERION_LABELS.values()),
+        say("verdict"),
+        say("prediction"),
+    )
+    blocks: list[Block] = [Heading(say("Verdicts")), Table(columns=columns, rows=rows)]
+    return blocks + _left_out(len(summary.by_offer) - len(shown), say)
+
+
+def _verdict_row(decision: Decision, offer: Offer | None, say: Say) -> tuple[str, ...]:
+    gpu = f"{offer.gpu.name_raw} x {offer.gpus}" if offer else ""
+    states = {row.criterion: _state_cell(row, say) for row in decision.criteria}
+    return (
+        decision.offer,
+        gpu,
+        *(states.get(criterion, "") for criterion in CRITERION_LABELS),
+        say(STATE_LABELS[decision.state]),
+        say(label(FIT_LABELS, decision.fit)) if decision.fit else say("none"),
+    )
+
+
+def _state_cell(row: CriterionVerdict, say: Say) -> str:
+    state = say(STATE_LABELS[row.state])
+    return f"{state} ({say('waived')})" if row.waiver else state
+
+
+def _list(one: CurrencyList, say: Say) -> list[Block]:
+    currency = one.currency or say("no price known")
+    blocks: list[Block] = []
+    if one.selected:
+        blocks += [Heading(say("Selected ({currency})", currency=currency)), *_places(one.selected, say)]
+    if one.to_confirm:
+        blocks += [Heading(say("To confirm ({currency})", currency=currency)), *_places(one.to_confirm, say)]
+    return blocks
+
+
+def _places(places: tuple[Place, ...], say: Say) -> list[Block]:
+    rows = tuple(_place_row(place, say) for place in places[:KEPT_ROWS])
+    columns = (say("place"), say("offer"), say("prediction"), say("cost"), say("useful margin"), say("finish"))
+    return [Table(columns=columns, rows=rows, numeric=(0, 3, 4)), *_left_out(len(places) - len(rows), say)]
+
+
+def _place_row(place: Place, say: Say) -> tuple[str, ...]:
+    cost = say("unknown") if place.cost is None else say.money(place.cost)
+    if place.cost is not None and not place.cost_is_exact:
+        cost = say("about {cost}", cost=cost)
+    return (
+        str(place.place),
+        place.offer,
+        say(label(FIT_LABELS, place.fit)) if place.fit else say("none"),
+        cost,
+        say("unknown") if place.margin_bytes is None else say.size(place.margin_bytes),
+        "" if place.finish is None else place.finish.isoformat(timespec="minutes"),
+    )
+
+
+def _excluded(summary: Summary, say: Say) -> list[Block]:
+    if not summary.excluded:
+        return []
+    rows = tuple(
+        (decision.offer, say(CRITERION_LABELS[row.criterion]), "; ".join(say.message(reason) for reason in row.reasons))
+        for decision in summary.excluded[:KEPT_ROWS]
+        for row in decision.criteria
+        if row.state == "exclude"
+    )
+    columns = (say("offer"), say("criterion"), say("why it is excluded"))
+    left_out = len(summary.excluded) - len(summary.excluded[:KEPT_ROWS])
+    return [Heading(say("Excluded")), Table(columns=columns, rows=rows), *_left_out(left_out, say)]
+
+
+def _steps(summary: Summary, say: Say) -> list[Block]:
+    if not summary.steps:
+        return []
+    rows = tuple(
+        (
+            say(CRITERION_LABELS[step.criterion]),
+            say.message(step.message),
+            say.hint(step.message),
+            say.number(step.offers),
+        )
+        for step in summary.steps[:KEPT_ROWS]
+    )
+    columns = (say("criterion"), say("missing"), say("what settles it"), say("offers"))
+    return [
+        Heading(say("What would settle the rest")),
+        Table(columns=columns, rows=rows, numeric=(3,)),
+        *_left_out(len(summary.steps) - len(rows), say),
+    ]
+
+
+def _left_out(count: int, say: Say) -> list[Block]:
+    if count <= 0:
+        return []
+    return [Paragraph(say("{count} more are not shown here; --json has all of them.", count=say.number(count)))]
+
+
+def why_document(decision: Decision, offer: Offer, row: CriterionVerdict, say: Say) -> Document:
+    """One cell of the verdict table: reasons, evidence, and what would settle it."""
+    title = f"{decision.offer}: {say(CRITERION_LABELS[row.criterion])}: {_state_cell(row, say)}"
+    blocks: list[Block] = [Heading(title, 1), Paragraph(f"{offer.gpu.name_raw} x {offer.gpus}, {offer.provider}")]
+    if row.reasons:
+        blocks += [Heading(say("Reasons")), Items(tuple(sentence(reason, say) for reason in row.reasons))]
+    if row.evidence:
+        blocks += [Heading(say("Evidence")), _evidence(row.evidence, say)]
+    if row.settle:
+        blocks += [Heading(say("What would settle it")), Items(tuple(sentence(step, say) for step in row.settle))]
+    return tuple(blocks)
+
+
+def _evidence(references: tuple[EvidenceRef, ...], say: Say) -> Table:
+    rows = tuple(
+        (
+            reference.id,
+            reference.version or say("not stated"),
+            reference.scope,
+            (reference.sha256 or "")[:12],
+            "" if reference.date is None else reference.date.date().isoformat(),
+        )
+        for reference in references
+    )
+    return Table(columns=("id", say("version"), say("scope"), "sha256", say("date")), rows=rows)

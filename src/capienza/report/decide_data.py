@@ -1,0 +1,114 @@
+"""The answer of `decide` as JSON (`capienza.decide/1`), written piece by piece: the offers may be many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from capienza.canon import plain
+from capienza.card.model import Card
+from capienza.catalog.notes import Findings
+from capienza.catalog.offer import Offer
+from capienza.decide.summary import Summary
+from capienza.decide.verdict import CriterionVerdict, Decision
+from capienza.errors import Message
+from capienza.report.messages import message_data
+from capienza.report.offers import findings_data
+from capienza.report.size_data import total_data
+from capienza.report.tool import TOOL
+
+DECIDE_SCHEMA = "capienza.decide/1"
+
+
+def decide_chunks(
+    card: Card,
+    judged: Iterable[tuple[Offer, Decision]],
+    summary: Callable[[], Summary],
+    findings: Findings,
+    record_findings: Iterable[Message],
+    now: str,
+) -> Iterator[str]:
+    """The document in pieces. `summary` is asked for after the last decision, when it is complete."""
+    head = {
+        "schema": DECIDE_SCHEMA,
+        "tool": TOOL,
+        "now": now,
+        "card": {"name": card.name, "file": card.file, "sha256": card.sha256},
+    }
+    yield _text(head)[:-1] + ', "decisions": ['
+    written: dict[int, tuple[CriterionVerdict, str]] = {}
+    separator = "\n"
+    for offer, decision in judged:
+        yield separator + _decision_text(offer, decision, written)
+        separator = ",\n"
+    whole = summary()
+    tail = {
+        "counts": whole.counts,
+        "shortlist": {
+            "lists": whole.shortlist.lists,
+            "excluded": whole.shortlist.excluded,
+            "notes": [message_data(note) for note in whole.shortlist.notes],
+        },
+        "findings": findings_data(findings),
+        "record_findings": [message_data(finding) for finding in record_findings],
+    }
+    yield "\n], " + _text(tail)[1:] + "\n"
+
+
+def criterion_data(row: CriterionVerdict) -> dict[str, Any]:
+    """One cell of the verdict table in full."""
+    return {
+        "criterion": row.criterion,
+        "state": row.state,
+        "reasons": [message_data(reason) for reason in row.reasons],
+        "evidence": list(row.evidence),
+        "settle": [message_data(step) for step in row.settle],
+        "waiver": row.waiver,
+    }
+
+
+def _decision_text(offer: Offer, decision: Decision, written: dict[int, tuple[CriterionVerdict, str]]) -> str:
+    """One decision; criteria shared by a card class are turned into text once."""
+    criteria = ", ".join(_criterion_text(row, written) for row in decision.criteria)
+    prediction = decision.prediction
+    rest = {
+        "offer": decision.offer,
+        "provider": offer.provider,
+        "gpu": offer.gpu.name_raw,
+        "candidates": offer.gpu.candidates,
+        "gpus": offer.gpus,
+        "state": decision.state,
+        "prediction": None
+        if prediction is None
+        else {
+            "fit": prediction.fit,
+            "gpu": prediction.device,
+            "usable_bytes": prediction.usable_bytes,
+            **total_data(prediction.peak),
+        },
+        "margin": decision.margin,
+        "cost": {
+            "minimum": decision.cost.minimum,
+            "planned": decision.cost.planned,
+            "is_exact": decision.cost.is_exact,
+            "missing": [message_data(message) for message in decision.cost.missing],
+            "notes": [message_data(message) for message in decision.cost.notes],
+        },
+        "finish": decision.finish,
+    }
+    return f'{_text(rest)[:-1]}, "criteria": [{criteria}]}}'
+
+
+def _criterion_text(row: CriterionVerdict, written: dict[int, tuple[CriterionVerdict, str]]) -> str:
+    known = written.get(id(row))
+    if known is None:
+        # The verdict is kept beside its text, so that no other object can take its place in memory.
+        known = row, _text(criterion_data(row))
+        if len(written) < 10_000:
+            written[id(row)] = known
+    return known[1]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False)
