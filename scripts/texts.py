@@ -112,10 +112,10 @@ def command_texts() -> Iterator[str]:
 
 
 def card_texts() -> Iterator[str]:
-    """Descriptions of card fields, as `card new` writes them."""
-    from capienza.card.fields import texts
+    """Descriptions of card fields, as `card new` and the reference write them."""
+    from capienza.card.fields import fields
 
-    yield from texts()
+    yield from (field.description for field in fields())
 
 
 def placeholders(text: str) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fuzzing.gguf_writer import (
@@ -79,7 +80,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
                                               "topk_group": 1, "num_nextn_predict_layers": 1},
     "gpt_oss": BASE | {"model_type": "gpt_oss", "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2,
                        "sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"]},
-    "gpt2": {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 128, "vocab_size": 96},
+    "gpt2": {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 128, "vocab_size": 96, "torch_dtype": "float16"},
     "llama-fp8": LLAMA | {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [32, 32],
                                                   "activation_scheme": "dynamic"}},
     "llama-gptq": LLAMA | {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": True,
@@ -90,6 +91,16 @@ CONFIGS: dict[str, dict[str, Any]] = {
                          "ignore": ["lm_head"], "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
                              "num_bits": 4, "type": "int", "group_size": 32, "strategy": "group", "symmetric": True}}}}},
 }  # fmt: skip
+
+
+def lay_out(files: dict[str, bytes], folder: Path) -> None:
+    """Write the files, and nothing else, in the folder."""
+    for old in sorted(folder.rglob("*"), reverse=True):
+        old.rmdir() if old.is_dir() else old.unlink()
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def text_of(name: str, tree: Tree) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import re
 import resource
 import signal
@@ -19,15 +18,13 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from fuzzing.mutate import Case
-
 MAX_CPU_S = 1.0
 MAX_FACE_CPU_S = 2.0
 """Reading and showing, once more and in a fresh pair of objects."""
 MAX_GROWTH_BYTES = 64 * 1024**2
 MAX_MESSAGE = 4000
 ADDRESS_SPACE_BYTES = 6 * 1024**3
-FORMS = ([], ["--json"], ["--format", "md"], ["--lang", "it"])
+FORMS = ([], ["--json"], ["--format", "md"])
 ACCEPTED_CODES = (0, 3, 4, 5, 10, 11)
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -54,28 +51,30 @@ class TooSlow(BaseException):
     """The input used up its processor time. Not an `Exception`: nothing that reads input may swallow it."""
 
 
-def arguments(case: Case) -> list[str]:
+def arguments(kind: str, target: str) -> list[str]:
     """The command line that reads the input."""
-    if case.kind == "card":
-        return ["card", "check", "card.yaml"]
-    if case.kind == "offers":
-        return ["offers", "check", case.target]
-    return ["size", "model.gguf" if case.kind == "gguf" else "./", "--tokens", "4096"]
+    if kind == "card":
+        return ["card", "check", target]
+    if kind == "offers":
+        return ["offers", "check", target]
+    return ["size", target if kind == "gguf" else "./", "--tokens", "4096"]
 
 
-def read(case: Case) -> object:
+def read(kind: str, target: str) -> None:
     """The library's own way in, for an input in the current folder."""
-    if case.kind == "card":
+    if kind == "card":
         from capienza.card.load import load_card
 
-        return load_card("card.yaml")
-    if case.kind == "offers":
+        load_card(target)
+    elif kind == "offers":
         from capienza.catalog.read import read_offers
 
-        return sum(1 for _ in read_offers(Path(case.target)))
-    from capienza.api.size import size
+        for _ in read_offers(Path(target)):
+            pass
+    else:
+        from capienza.api.size import size
 
-    return size(arguments(case)[1], tokens=4096)
+        size(arguments(kind, target)[1], tokens=4096)
 
 
 class Watch:
@@ -122,26 +121,15 @@ def _status(name: str) -> int:
     return 0
 
 
-def lay_out(case: Case, folder: Path) -> None:
-    """Write the files, and nothing else, in the folder, and go there."""
-    for old in sorted(folder.rglob("*"), reverse=True):
-        old.rmdir() if old.is_dir() else old.unlink()
-    for name, data in case.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    os.chdir(folder)
-
-
-def try_case(case: Case, folder: Path, watch: Watch, form: list[str] | None) -> Outcome:
-    """The library's answer; with a `form` also that of the command line, in this process."""
-    lay_out(case, folder)
-    outcome = _guarded(watch, MAX_CPU_S, lambda: _library(case))
+def try_input(kind: str, target: str, form: list[str] | None, watch: Watch) -> Outcome:
+    """The library's answer to the input in the current folder; with a `form` also that of the command line."""
+    outcome = _guarded(watch, MAX_CPU_S, lambda: _library(kind, target))
     if form is None or outcome.failed:
         return outcome
-    shown = _guarded(watch, MAX_FACE_CPU_S, lambda: _face([*arguments(case), *form]))
+    argv = [*arguments(kind, target), *form]
+    shown = _guarded(watch, MAX_FACE_CPU_S, lambda: _face(argv))
     if shown.failed:
-        return shown._replace(what=f"cli {shown.what}", detail=f"{[*arguments(case), *form]}\n{shown.detail}")
+        return shown._replace(what=f"cli {shown.what}", detail=f"{argv}\n{shown.detail}")
     return outcome
 
 
@@ -177,11 +165,11 @@ def _where(error: BaseException) -> str:
     return f"{type(error).__name__} in {spot}"
 
 
-def _library(case: Case) -> Outcome:
+def _library(kind: str, target: str) -> Outcome:
     from capienza.errors import CapienzaError
 
     try:
-        read(case)
+        read(kind, target)
     except CapienzaError as error:
         return _refusal(error)
     return Outcome("accepted")

@@ -1,70 +1,46 @@
-"""The process that runs inputs one after the other and tells, one JSON line each, what became of them.
+"""The process that reads inputs: it does nothing else, so that its time and memory are those of reading.
 
-It stops early when memory has crept up, so that the next inputs are measured from an idle start again.
+It is told on stdin, one JSON line each, what stands in its folder, and answers with one line. It ends when reading has
+left memory behind, so that the next input is measured from an idle start again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
-from fuzzing.mutate import Case, make_case
-from fuzzing.seeds import Seed, all_seeds
-from fuzzing.trial import FORMS, Outcome, Watch, try_case
+from fuzzing.seeds import all_seeds, lay_out
+from fuzzing.trial import FORMS, Watch, try_input
 
-MAX_DRIFT_BYTES = 16 * 1024**2
-FACE_EVERY = 3
-"""One input of so many goes through the command line as well, each in another form."""
+MAX_DRIFT_BYTES = 8 * 1024**2
+READY = "ready"
 
 
-def prepare() -> Path:
-    """A quiet process: nothing of the caller's language, cache or network; returns the folder to work in."""
+def quiet() -> None:
+    """Nothing of the caller's language, cache or network."""
     for name in ("CAPIENZA_LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "HF_ENDPOINT"):
         os.environ.pop(name, None)
     os.environ |= {"LANG": "C.UTF-8", "TERM": "dumb", "HF_HUB_OFFLINE": "1", "CAPIENZA_TRACEBACK": "1"}
-    return Path(tempfile.mkdtemp(prefix="capienza-fuzz-"))
 
 
-def form_of(number: int) -> list[str] | None:
-    return FORMS[number // FACE_EVERY % len(FORMS)] if number % FACE_EVERY == 0 else None
-
-
-def whole(seed: Seed) -> Case:
-    """A sound input, undamaged."""
-    return Case(seed.kind, seed.name, seed.files, seed.target)
-
-
-def warm_up(seeds: list[Seed], folder: Path, watch: Watch) -> None:
-    """Run the sound inputs, so that every import is done. Raises `SystemExit` when one is not accepted."""
-    for seed in seeds:
+def work(kind: str, folder: Path) -> None:
+    """Run the sound inputs, so that every import is done; say so; then read what comes."""
+    quiet()
+    os.chdir(folder)
+    answers = sys.stdout
+    watch = Watch()
+    for seed in all_seeds()[kind]:
+        lay_out(seed.files, folder)
         for form in FORMS:
-            outcome = try_case(whole(seed), folder, watch, form)
+            outcome = try_input(kind, seed.target, form, watch)
             if outcome.verdict not in ("accepted", "slow"):
-                sys.exit(f"the sound input {seed.kind} {seed.name} is not accepted: {outcome.signature}\n{outcome.detail}")
+                sys.exit(f"the sound input {kind} {seed.name} is not accepted: {outcome.signature}\n{outcome.detail}")
     watch.settle()
-
-
-def work(kind: str, campaign_seed: int, start: int, stop: int) -> None:
-    """Run the inputs `start` to `stop` - 1."""
-    folder = prepare()
-    telling = sys.stdout
-    try:
-        watch = Watch()
-        seeds = all_seeds()[kind]
-        warm_up(seeds, folder, watch)
-        for number in range(start, stop):
-            case = make_case(seeds, campaign_seed, number)
-            _tell(telling, number, try_case(case, folder, watch, form_of(number)))
-            if watch.drift_bytes > MAX_DRIFT_BYTES:
-                break
-    finally:
-        os.chdir("/")
-        shutil.rmtree(folder)
-
-
-def _tell(telling: object, number: int, outcome: Outcome) -> None:
-    print(json.dumps([number, *outcome]), file=telling, flush=True)  # type: ignore[call-overload]
+    print(READY, file=answers, flush=True)
+    for line in sys.stdin:
+        target, form = json.loads(line)
+        print(json.dumps(try_input(kind, target, form, watch)), file=answers, flush=True)
+        if watch.drift_bytes > MAX_DRIFT_BYTES:
+            break

@@ -6,8 +6,6 @@ infinity: neither has a meaning in a record, and `null` in its place would turn 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 import msgspec
@@ -20,6 +18,8 @@ def plain(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """The canonical JSON bytes of a value. Raises `ValueError` for NaN and infinity, at any depth."""
+    import json
+
     return json.dumps(
         plain(value),
         allow_nan=False,
@@ -31,11 +31,15 @@ def canonical(value: Any) -> bytes:
 
 def pretty(value: Any) -> str:
     """The same document for people: indented, keys in their written order, no NaN or infinity."""
+    import json
+
     return json.dumps(msgspec.to_builtins(value, str_keys=True), allow_nan=False, ensure_ascii=False, indent=2)
 
 
 def digest_bytes(data: bytes) -> str:
     """The sha256 of some bytes, in hexadecimal."""
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
 
 

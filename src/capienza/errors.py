@@ -11,19 +11,19 @@
 A `Template` is a code with its English text and a hint that says what to do; it is declared once, beside
 the code that raises it. A `Message` is a template with parameters filled in: data first, prose last. `str()`
 gives English; `i18n` looks the same template up in another language. A parameter whose name ends in
-`_bytes` is printed as a size.
+`_bytes` is printed as a size; a parameter may itself be a message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
 from capienza.units import Money, format_money, format_size
 
-Parameter = str | int | float | bool | None | Money | tuple[str, ...] | list[str]
+Parameter: TypeAlias = "str | int | float | bool | None | Money | Message | tuple[str, ...] | list[str]"
 
 
 class Template(msgspec.Struct, frozen=True):

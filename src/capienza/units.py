@@ -147,6 +147,6 @@ def format_size(amount_bytes: int, unit: str = "GiB", decimals: int = 2, marks: 
 
 def format_money(money: Money, marks: NumberMarks = ENGLISH_MARKS) -> str:
     """Print an amount with at least two decimals and its currency."""
-    exponent = money.amount.as_tuple().exponent
+    exponent = money.amount.normalize().as_tuple().exponent
     decimals = max(2, -exponent if isinstance(exponent, int) else 2)
     return f"{format_number(money.amount, decimals, marks)} {money.currency}"

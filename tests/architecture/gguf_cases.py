@@ -1,4 +1,4 @@
-"""The measured llama.cpp cases as GGUF metadata, and what llama.cpp logged for them."""
+"""Small GGUF models made up for tests; the measured llama.cpp cases as metadata, and what was logged for them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from capienza.architecture.gguf import describe_gguf
 from capienza.architecture.model import Architecture, Layer
 from capienza.formats.tensor import Tensor
 
 SHARED = Path(__file__).parents[2] / ".." / "shared"
 ROW_BYTES = {"f16": (1, 2), "bf16": (1, 2), "f32": (1, 4), "q8_0": (32, 34), "q5_1": (32, 24), "q4_0": (32, 18)}
+SSM = {"ssm__conv_kernel": 4, "ssm__inner_size": 96, "ssm__state_size": 16, "ssm__time_step_rank": 6}
+GROUPED = SSM | {"ssm__group_count": 2}
 # What the start-up lines print, by the metadata key it was read from.
 PRINTED = {
     "block_count": "n_layer",
@@ -96,6 +99,22 @@ def metadata_of(row: dict[str, Any]) -> tuple[dict[str, Any], bool] | None:
     stated.setdefault("embedding_length", 1)
     stated.setdefault("attention.head_count", stated.get("attention.head_count_kv", 1))
     return {"general.architecture": name} | {f"{name}.{key}": value for key, value in stated.items()}, known
+
+
+def small_metadata(architecture: str, **keys: Any) -> dict[str, Any]:
+    """Metadata of a small model; `__` in a name stands for a dot."""
+    stated = {"block_count": 4, "embedding_length": 64, "attention.head_count": 4} | {
+        key.replace("__", "."): value for key, value in keys.items()
+    }
+    return {"general.architecture": architecture} | {
+        f"{architecture}.{key}": value for key, value in stated.items() if value is not None
+    }
+
+
+def described(architecture: str, extra: tuple[Tensor, ...] = (), **keys: Any) -> Architecture:
+    """A small model with these keys and the fewest tensors, besides `extra`."""
+    stated = small_metadata(architecture, **keys)
+    return describe_gguf(stated, [*smallest_table(stated), *extra], "model.gguf")
 
 
 def padded(cells: int) -> int:

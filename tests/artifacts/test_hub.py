@@ -1,6 +1,5 @@
 """Hub ids against a real server on this machine: what is asked, what is counted, and how failures read."""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -271,56 +270,51 @@ def test_a_refusal_of_the_hub_is_not_papered_over_by_the_cache(server, tmp_path)
     assert code_of("org/sharded") == "hub-missing-repository"
 
 
+def run_program(program: str, endpoint: str, home: Path) -> str:
+    """What a fresh Python prints, with `endpoint` as its Hub from the start and nothing cached outside `home`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+    environment |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1"}
+    made = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    return made.stdout.strip()
+
+
 @pytest.mark.oracle
 def test_the_cache_that_huggingface_hub_writes(server, tmp_path, monkeypatch):
-    with contextlib.suppress(AttributeError):
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
-    for name in SHARDED_NAMES:
-        huggingface_hub.hf_hub_download("org/sharded", name, cache_dir=tmp_path / "cache", token=False)
+    program = (
+        f"from huggingface_hub import hf_hub_download\nfor n in {SHARDED_NAMES}: hf_hub_download('org/sharded', n)"
+    )
+    run_program(program, server.endpoint, tmp_path / "home")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     model = open_model("org/sharded")
     assert (len(model.tensors), model.revision) == (3, server.commit("org/sharded"))
 
 
 @pytest.mark.oracle
-def test_the_server_is_enough_of_a_hub_for_huggingface_hub(server, monkeypatch):
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+def test_the_server_is_enough_of_a_hub_for_huggingface_hub(server, tmp_path):
+    program = (
+        "import json; from huggingface_hub import *; m = get_safetensors_metadata('org/sharded');"
+        "print(json.dumps([{n: m.files_metadata[f].tensors[n].shape for n, f in m.weight_map.items()},"
+        " model_info('org/sharded', files_metadata=True).sha]))"
     )
-    api = huggingface_hub.HfApi(endpoint=server.endpoint, token=False)
-    theirs = api.get_safetensors_metadata("org/sharded")
+    shapes, commit = json.loads(run_program(program, server.endpoint, tmp_path))
     ours = open_model("org/sharded")
-    assert {
-        name: list(theirs.files_metadata[file].tensors[name].shape) for name, file in theirs.weight_map.items()
-    } == {tensor.name: list(tensor.shape) for tensor in ours.tensors}
-    assert api.model_info("org/sharded", files_metadata=True).sha == ours.revision
+    assert shapes == {tensor.name: list(tensor.shape) for tensor in ours.tensors}
+    assert commit == ours.revision
 
 
-def test_as_a_script_and_from_the_environment(server):
-    support = Path(__file__).parents[1] / "support" / "loopback_hub.py"
-    environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
-    with subprocess.Popen(
-        [sys.executable, str(support), str(server.root), "--port", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as process:
+def test_as_a_script_with_the_endpoint_from_the_environment(server, tmp_path):
+    script = Path(__file__).parents[1] / "support" / "loopback_hub.py"
+    program = (
+        "from capienza.artifacts.model import open_model; print([t.name for t in open_model('org/sharded').tensors])"
+    )
+    command = [sys.executable, str(script), str(server.root), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            name, _, value = process.stdout.readline().strip().partition("=")
-            program = (
-                "from capienza.artifacts.model import open_model; import json;"
-                "print(json.dumps([t.name for t in open_model('org/sharded').tensors]))"
-            )
-            made = subprocess.run(
-                [sys.executable, "-c", program],
-                env={**environment, name: value},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
+            endpoint = process.stdout.readline().strip().removeprefix("HF_ENDPOINT=")
+            assert run_program(program, endpoint, tmp_path) == "['a', 'b', 'c']"
         finally:
             process.terminate()
-    assert json.loads(made.stdout) == ["a", "b", "c"]

@@ -46,9 +46,9 @@ def read_path(path: Path, **options: Any) -> Outcome:
     problems: list[InputError] = []
     try:
         for offer in read_offers(path, findings, **options):
-            offers.append(offer)
+            offers.append(offer)  # noqa: PERF402 - what was given before an error counts
     except InputErrors as error:
-        problems = list(error.problems)  # type: ignore[arg-type]
+        problems = list(error.problems)
     except InputError as error:
         problems = [error]
     return Outcome(offers, findings, problems)

@@ -235,7 +235,7 @@ GOOD_RECORDS = (make_run(), make_quality())
 def judge(card=None, offer=None, sizing=None, records=GOOD_RECORDS, now=NOW):
     """The decision on one offer."""
     sizing = make_sizing() if sizing is None else sizing
-    return next(decide(card or make_card(), [offer or make_offer()], lambda claim, gpus: sizing, records, now))
+    return next(decide(card or make_card(), [offer or make_offer()], lambda *_: sizing, records, now))
 
 
 def codes(messages) -> list[str]:

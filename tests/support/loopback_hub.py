@@ -53,8 +53,7 @@ class LoopbackHub:
             pass
 
         Handler.hub = hub
-        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.server.daemon_threads = True
+        self.server = _Server(("127.0.0.1", port), Handler)
         if tls is not None:
             self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         self.port: int = self.server.server_address[1]
@@ -86,9 +85,17 @@ class LoopbackHub:
         return commit if self.branches.get(revision) == repo else None
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing about readers that leave early: that is what they should do."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     hub: LoopbackHub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the log is `hub.requests`."""
@@ -150,18 +157,23 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(404, "RevisionNotFound", "Invalid rev id")
         if not file.is_file() or fault == "lost-files":
             return self._refuse(404, "EntryNotFound", "Entry not found")
-        about = {"X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
-        tag = f'"{hashlib.sha1(str(file).encode()).hexdigest()}"'
+        about = self._about(repo, file)
         if file.suffix in STORED_SUFFIXES and fault != "no-redirect":
-            about |= {"X-Linked-Size": str(file.stat().st_size), "X-Linked-ETag": tag}
+            about |= {"X-Linked-Size": str(file.stat().st_size), "X-Linked-ETag": about["ETag"]}
             target = f"{self.hub.cdn_origin}/cdn/{repo}/{quote(name)}?signature=0"
             if fault == "redirect-loop":
                 target = self.path
             return self._send(302, b"", {**about, "Location": target})
-        return self._send_file(file, {**about, "ETag": tag}, fault)
+        return self._send_file(file, about, fault)
 
     def _cdn(self, match: re.Match[str], fault: str) -> None:
-        self._send_file(self.hub.root / match["repo"] / unquote(match["path"]), {"Accept-Ranges": "bytes"}, fault)
+        file = self.hub.root / match["repo"] / unquote(match["path"])
+        self._send_file(file, self._about(match["repo"], file), fault)
+
+    def _about(self, repo: str, file: Path) -> dict[str, str]:
+        # On the storage side too: huggingface_hub follows a redirect that stays on one host, and wants them there.
+        tag = f'"{hashlib.sha1(str(file).encode()).hexdigest()}"'
+        return {"X-Repo-Commit": self.hub.commit(repo), "ETag": tag, "Accept-Ranges": "bytes"}
 
     def _send_file(self, file: Path, headers: dict[str, str], fault: str) -> None:
         size = file.stat().st_size

@@ -9,7 +9,7 @@ vision-language config is published without the values that equal the defaults o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from capienza.errors import InputError, Message, Place, template
@@ -182,8 +182,8 @@ class Config:
             self.refuse(key, NOT_A_FLAG(found=shown(value), key=key))
         return value
 
-    def text(self, key: str, default: str | None = None, *, accepted: Collection[str] = ()) -> str:
-        """A string, one of `accepted` when these are given; without a default it is required."""
+    def text(self, key: str, default: str | None = None) -> str:
+        """A string; without a default it is required."""
         value = self.raw(key)
         if value is None:
             if default is None:
@@ -191,8 +191,6 @@ class Config:
             return default
         if not isinstance(value, str):
             self.refuse(key, NOT_A_TEXT(found=shown(value), key=key))
-        if accepted and value not in accepted:
-            self.wrong_type(key, value, ", ".join(sorted(accepted)))
         return value
 
     def _list(self, key: str) -> list[Any] | None:

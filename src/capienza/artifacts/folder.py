@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from capienza.artifacts.source import CANNOT_READ, LocalFile, Source, reason_of
-from capienza.errors import InputError, Place, UnreachableError, template
+from capienza.errors import CapienzaError, InputError, Place, UnreachableError, template
 
 MAX_LISTED = 50_000
 T = TypeVar("T")
@@ -17,6 +17,12 @@ TOO_MANY_FILES = template(
     "artifacts.too-many-files",
     "holds more than {accepted} files, so it is not a model's folder",
     "give the folder that holds config.json and the weights",
+)
+
+MISSING_SHARD = template(
+    "artifacts.index-missing-shard",
+    "names the file {found}, which is not there",
+    "download the missing file",
 )
 
 
@@ -43,6 +49,10 @@ class Folder:
     def bytes_read(self) -> int:
         """Bytes fetched so far through this folder."""
         return sum(source.bytes_read for source in self.opened.values())
+
+    def absent(self, name: str, place: Place) -> CapienzaError:
+        """The error for a file that the index at `place` names and the folder lacks."""
+        return InputError(MISSING_SHARD(found=name[:256]), place)
 
     def source(self, name: str) -> Source:
         """The file behind `open`."""

@@ -217,7 +217,7 @@ class _Hub:
             return int(size)
 
     def get_range(self, url: str, file: Source, offset: int, length: int) -> bytes:
-        """Bytes of a file, counted there. A server that ignores ranges is read up to the last of them, not to its end."""
+        """Bytes of a file, counted there. Of a server that ignores ranges, no byte beyond the last wanted is asked."""
         place = Place(file.name)
         with self._answer(url, place, {"range": f"bytes={offset}-{offset + length - 1}"}, None) as answer:
             skipped = 0

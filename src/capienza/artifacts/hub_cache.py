@@ -6,7 +6,7 @@ from pathlib import Path
 
 from capienza.artifacts.folder import LocalFolder
 from capienza.artifacts.source import Source
-from capienza.errors import Place, UnreachableError, template
+from capienza.errors import NOWHERE, CapienzaError, Place, UnreachableError, template
 
 NOT_CACHED = template(
     "artifacts.not-cached",
@@ -18,10 +18,14 @@ NOT_CACHED = template(
 class CachedFolder(LocalFolder):
     """A snapshot: what is missing was not downloaded, which does not mean that the model lacks it."""
 
+    def absent(self, name: str, place: Place) -> CapienzaError:  # noqa: ARG002
+        """What to download."""
+        return UnreachableError(NOT_CACHED(repo=self.label), Place(self.address(name)))
+
     def source(self, name: str) -> Source:
         """The file, opened."""
         if not self.has(name):
-            raise UnreachableError(NOT_CACHED(repo=self.label), Place(self.address(name)))
+            raise self.absent(name, NOWHERE)
         return super().source(name)
 
 

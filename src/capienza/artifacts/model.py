@@ -97,7 +97,7 @@ def open_model(reference: str, revision: str | None = None) -> Artifact:
         if revision is not None:
             raise InputError(LOCAL_REVISION(revision=revision), Place(reference))
         return _open_path(path, reference, (LOCAL_FIRST(reference=reference),) if hub_id else ())
-    if hub_id is None or reference.endswith(PATH_SUFFIXES):
+    if hub_id is None or (hub_id["file"] is None and reference.endswith(PATH_SUFFIXES)):
         _refuse_missing(path, reference)
     return _open_repository(hub_id["repo"], hub_id["file"], reference, revision)
 

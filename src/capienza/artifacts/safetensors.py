@@ -161,7 +161,8 @@ def _header_text(source: Source) -> bytes:
 
 def _decode(text: bytes, name: str) -> tuple[dict[str, str], dict[str, _Entry]]:
     raw = bytes(_METADATA.decode(text).metadata)
-    if raw.count(b'"') > 4 * MAX_METADATA_ENTRIES:
+    # Programs store JSON as text in the metadata, full of escaped quotes: these are no entries.
+    if raw.count(b'"') - raw.count(b'\\"') > 4 * MAX_METADATA_ENTRIES:
         raise InputError(TOO_MANY(accepted=MAX_TENSORS, dimensions=MAX_DIMENSIONS), Place(name, key="__metadata__"))
     metadata = _TEXTS.decode(raw)
     return metadata, _ENTRIES.decode(text)

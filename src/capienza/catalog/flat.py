@@ -19,7 +19,7 @@ from capienza.catalog.forms import (
 )
 from capienza.catalog.moments import MONTH, parse_day, parse_moment
 from capienza.catalog.notes import Notes, Path
-from capienza.catalog.numbers import exact
+from capienza.catalog.numbers import exact, plain_number
 from capienza.errors import template
 from capienza.units import GIB, MIB, Money, QuantityError, parse_money, parse_size
 
@@ -218,12 +218,13 @@ def _host(flat: FlatHost, notes: Notes) -> FullHost:
 
 def _fee(flat: FlatFee, notes: Notes, index: int) -> FullFee:
     amount, currency = "0", None
+    written = flat.amount if isinstance(flat.amount, str) else plain_number(flat.amount)
     if flat.unit == "percent":
-        amount = flat.amount.removesuffix("%").strip()
+        amount = written.removesuffix("%").strip()
         if not _NUMBER.fullmatch(amount):
-            notes.problem(NOT_PERCENT(found=flat.amount), "fees", index, "amount")
+            notes.problem(NOT_PERCENT(found=written), "fees", index, "amount")
             amount = "0"
-    elif money := _money(flat.amount, notes, "fees", index, "amount"):
+    elif money := _money(written, notes, "fees", index, "amount"):
         amount, currency = f"{money.amount:f}", money.currency
     return FullFee(
         kind=flat.kind,

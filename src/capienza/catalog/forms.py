@@ -178,7 +178,7 @@ class FlatFee(_Form, kw_only=True):
     """An extra charge: `amount` is money, or a bare number when the unit is percent."""
 
     kind: FeeKind
-    amount: FeeAmount
+    amount: FeeAmount | Percent
     unit: FeeUnit
     included: Quantity | None = None
     month_hours: Positive | None = None

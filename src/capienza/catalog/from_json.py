@@ -12,6 +12,7 @@ import msgspec
 
 from capienza.catalog import jsonmarks
 from capienza.catalog.forms import FlatOffer, FullOffer
+from capienza.catalog.jsonmarks import MAX_DEPTH, TOO_DEEP
 from capienza.catalog.lines import LINE_LIMIT, LINE_TOO_LONG, MAX_LINE, lines
 from capienza.catalog.offer import Offer
 from capienza.catalog.session import Session
@@ -73,18 +74,22 @@ def _elements(data: bytes, session: Session) -> Iterator[tuple[int, int]]:
         session.stop(NOT_A_LIST(problem="it does not begin with ["), _place_at(data, opening, session.file))
     depth, begin = 0, opening + 1
     for token in _TOKEN.finditer(data, opening):
-        kind = token[0]
-        if kind in b"[{":
+        kind, position = token[0], token.start()
+        if kind in (b"[", b"{"):
             depth += 1
-        elif kind in b"]}" or (kind == b"," and depth == 1):
-            depth -= kind != b","
-            if depth <= 1 and (kind == b"," or depth == 0):
-                start = _start(data, begin, token.start())
-                if start < token.start() or kind == b"," or begin > opening + 1:
-                    yield start, token.start()
-                begin = token.end()
+            if depth > MAX_DEPTH:
+                session.stop(TOO_DEEP(limit=MAX_DEPTH), _place_at(data, position, session.file))
+        elif kind in (b"]", b"}"):
+            depth -= 1
+        if depth == 0 or (kind == b"," and depth == 1):
+            start = _start(data, begin, position)
+            if depth or start < position or begin > opening + 1:  # an empty list has no element
+                yield start, position
+            begin = token.end()
             if depth == 0:
                 break
+        elif position - begin > MAX_LINE:
+            session.stop(LINE_TOO_LONG(limit=LINE_LIMIT), _place_at(data, begin, session.file))
     after = _start(data, begin, len(data))
     if depth or after < len(data):
         problem = "text after the end of the list" if not depth else "it does not end"

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from capienza.catalog.flat import NOT_MONEY, NOT_SIZE
 from capienza.catalog.notes import Notes, Path
 from capienza.errors import Message, Template, template
 from capienza.units import QuantityError, parse_money, parse_size
@@ -70,6 +71,7 @@ _BY_TITLE: dict[str, Template] = {
     "percent": NOT_PERCENT,
 }
 _QUANTITIES: dict[str, Callable[[str], object]] = {"money": parse_money, "size": parse_size}
+_ACCEPTED = {"money": (NOT_MONEY, "money such as 47.14 USD"), "size": (NOT_SIZE, "a size such as 64 GiB")}
 _EXAMPLES = {
     "currency": "a currency such as USD",
     "country": "a country code such as IT",
@@ -78,8 +80,6 @@ _EXAMPLES = {
     "mig profile": "a MIG profile such as 3g.40gb",
     "moment": "a date-time such as 2026-11-30T09:00:00Z",
     "day or moment": "a date such as 2026-11-30",
-    "money": "money such as 47.14 USD",
-    "size": "a size such as 64 GiB",
 }
 
 
@@ -118,7 +118,7 @@ def _check_value(node: Node, kind: Any, notes: Notes, strict: bool, path: Path) 
         check(node, inner, notes, strict, path)
     else:
         try:
-            msgspec.convert(plain(node), inner, strict=strict)
+            msgspec.convert(plain(node), kind, strict=strict)
             _QUANTITIES.get(_title(inner), str)(str(node.value))
         except (msgspec.ValidationError, QuantityError):
             notes.problem(_refusal(node, inner), *path)
@@ -153,6 +153,9 @@ def _refusal(node: Node, kind: Any) -> Message:
     if kind is bool:
         return NOT_TRUTH(found=found)
     title = _title(kind)
+    if title in _ACCEPTED:
+        refusal, accepted = _ACCEPTED[title]
+        return refusal(found=found, accepted=accepted)
     if title in _EXAMPLES:
         return NOT_PATTERN(found=found, accepted=_EXAMPLES[title])
     return _BY_TITLE[title](found=found)

@@ -29,8 +29,8 @@ def card_command() -> None:
 @click.command(
     "new",
     cls=Command,
-    help="Print a commented card for MODEL (a Hub id or a local path), ready to edit. Fields you did not give are there "
-    "as comments.",
+    help="Print a commented card for MODEL (a Hub id or a local path), ready to edit. Fields you did not give are "
+    "there as comments.",
 )
 @argument("model", help="A Hub id or a local path.")
 @option("--task", type=click.Choice(("inference", "fine-tuning")), default="inference", help="What the card is for.")

@@ -18,9 +18,9 @@ from capienza.errors import Message
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One way to settle a criterion, and how many offers wait for it."""
+    """One thing that would settle something: the criteria that it is for, and how many offers wait for it."""
 
-    criterion: str
+    criteria: tuple[str, ...]
     message: Message
     offers: int
 
@@ -39,14 +39,19 @@ def summarise(card: Card, decisions: Iterable[Decision]) -> Summary:
     """Sum up the decisions of one run. Steps come with the most awaited first, equal ones in order of appearance."""
     by_offer = {decision.offer: decision for decision in decisions}
     counts = Counter(decision.state for decision in by_offer.values())
-    waiting: Counter[tuple[str, Message]] = Counter()
+    waiting: Counter[Message] = Counter()
+    criteria: dict[Message, dict[str, None]] = {}
     for decision in by_offer.values():
         if decision.state == "to_confirm":
-            waiting.update((row.criterion, step) for row in decision.criteria for step in row.settle)
+            steps = {step: None for row in decision.criteria for step in row.settle}
+            waiting.update(steps.keys())
+            for row in decision.criteria:
+                for step in row.settle:
+                    criteria.setdefault(step, {})[row.criterion] = None
     return Summary(
         counts={state: counts[state] for state in ("admissible", "to_confirm", "exclude")},
         shortlist=shortlist(card, by_offer.values()),
         excluded=tuple(decision for decision in by_offer.values() if decision.state == "exclude"),
-        steps=tuple(Step(criterion, message, count) for (criterion, message), count in waiting.most_common()),
+        steps=tuple(Step(tuple(criteria[message]), message, count) for message, count in waiting.most_common()),
         by_offer=by_offer,
     )

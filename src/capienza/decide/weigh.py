@@ -1,9 +1,10 @@
 """Many statements, one value: by rank, with conflicts kept and overrides shown (DESIGN rules 7, 8, 10).
 
 A statement supports, violates, or doubts (it was made in scope and does not suffice, such as a peak that leaves
-no margin). Only those of the highest rank decide, together with proofs by arithmetic, which no rank outweighs. When
-the deciding ones disagree the value is unknown. So taking a supporting statement away never helps an offer, and
-one more statement of the same rank never turns a value into its opposite.
+no margin). Those of the highest rank decide; when they disagree the value is unknown. A proof by arithmetic
+decides where nothing of the highest rank supports: only a measurement that shows the contrary outweighs it, and
+that is listed. So taking a supporting statement away never helps an offer, and one more statement of the same rank
+never turns a value into its opposite.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SETTLE_CONFLICT = template(
 )
 OVERRIDDEN = template(
     "decide.overridden",
-    "{lower} says otherwise and is outweighed by {higher}, which has a higher rank",
+    "{lower} says otherwise and is outweighed by {higher}",
 )
 GPU_AMBIGUOUS = template(
     "decide.gpu-ambiguous",
@@ -75,16 +76,20 @@ def weigh(stances: Iterable[Stance]) -> Finding:
     if len(ordered) == 1:
         return _alone(ordered[0])
     top = max(stance.rank or 0 for stance in ordered)
-    leading = [stance for stance in ordered if stance.rank is None or stance.rank == top]
+    leading = [stance for stance in ordered if stance.rank == top]
+    proofs = [stance for stance in ordered if stance.rank is None]
+    if proofs and not any(stance.says == "supports" for stance in leading):
+        leading = proofs
     said = {stance.says for stance in leading}
     failures = tuple(stance.evidence for stance in ordered if stance.says == "violates")
     reasons = [reason for stance in leading for reason in stance.reasons]
+    evidence = tuple(stance.evidence for stance in leading)
     if len(said) > 1:
         statements = [name(stance) for stance in leading]
         return Finding(
             truth=Truth.UNKNOWN,
             reasons=(CONFLICT(statements=statements), *reasons),
-            evidence=tuple(stance.evidence for stance in leading),
+            evidence=evidence,
             settle=(SETTLE_CONFLICT(statements=statements),),
             failures=failures,
         )
@@ -96,7 +101,7 @@ def weigh(stances: Iterable[Stance]) -> Finding:
     return Finding(
         truth=VALUE[said.pop()],
         reasons=tuple(reasons),
-        evidence=tuple(stance.evidence for stance in leading),
+        evidence=evidence,
         settle=tuple(step for stance in leading for step in stance.settle),
         failures=failures,
     )

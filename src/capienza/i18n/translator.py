@@ -63,6 +63,8 @@ class Say:
             return self.size(value)
         if isinstance(value, Money):
             return self.money(value)
+        if isinstance(value, Message):
+            return self.message(value)
         if isinstance(value, bool):
             return self("yes") if value else self("no")
         return show_parameter(name, value)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from capienza.catalog.capacity import GpuCapacity
 from capienza.ledger.ledger import Total
 from capienza.truth import Truth
+
+if TYPE_CHECKING:
+    from capienza.catalog.capacity import GpuCapacity
 
 FitWord = Literal["fit", "borderline", "overflow"]
 

@@ -18,7 +18,7 @@ class Input(msgspec.Struct, frozen=True):
 
     name: str
     value: str | int
-    source: str
+    source: Message
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +35,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     amount: Range | None
     status: Status
     inputs: tuple[Input, ...] = ()
-    formula: str = ""
-    source: str = ""
+    formula: Message | None = None
+    source: Message | None = None
     needs: tuple[str, ...] = ()
     expected_proof: Message | None = None
 

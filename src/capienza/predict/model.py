@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from capienza.architecture.gguf import describe_gguf
 from capienza.architecture.model import Architecture
 from capienza.architecture.registry import describe
 from capienza.artifacts.model import Artifact, open_model
 from capienza.card.model import ModelRef
 from capienza.errors import InputError, Message
-from capienza.formats.scheme import Scheme, scheme_from_config
+
+if TYPE_CHECKING:
+    from capienza.formats.layout import Scheme
 
 TORCH_DTYPES = {
     "float32": "fp32",
@@ -61,6 +62,8 @@ def load_model(reference: ModelRef) -> Model:
 
 
 def _from_gguf(source: str, artifact: Artifact) -> Model:
+    from capienza.architecture.gguf import describe_gguf
+
     architecture, refusal = None, None
     try:
         architecture = describe_gguf(artifact.metadata, artifact.tensors, artifact.reference)
@@ -94,8 +97,14 @@ def _from_config(source: str, artifact: Artifact) -> Model:
         architecture=architecture,
         refusal=refusal,
         dtype=config_dtype(config) or headers_dtype(artifact),
-        scheme=scheme_from_config(quantization, "config.json") if quantization else None,
+        scheme=_scheme(quantization, f"{artifact.reference}/config.json") if quantization else None,
     )
+
+
+def _scheme(quantization: object, file: str) -> Scheme:
+    from capienza.formats.scheme import scheme_from_config
+
+    return scheme_from_config(quantization, file)
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from capienza.card.model import Card
+from capienza.errors import Parameter, template
 from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
@@ -12,14 +13,20 @@ from capienza.predict.unknowns import (
     INFERENCE_MISSING,
     KNOWN_ARCHITECTURE,
     MEASURED_PHASE,
+    ONLY_A_COUNT,
     STATED_INPUT,
     TRAINING_MISSING,
     missing_entry,
     unknown_entry,
 )
-from capienza.predict.weights import share, share_formula, weight_bytes, weights_entry
+from capienza.predict.weights import FROM_FIELD, FROM_LAYERS, per_gpu, share, weight_bytes, weights_entry
 from capienza.units import Range
 
+CACHE = template("predict.formula-cache", "{sequences} x ({layers}) = {total} B")
+WINDOWED = template(
+    "predict.formula-windowed-cache",
+    "{sequences} x ({layers}) = {total} B with windows kept; every layer in full: {full} B",
+)
 KV_CACHE = "kv_cache"
 STATE = "state"
 CONVERSION = "load_conversion"
@@ -50,27 +57,26 @@ def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entr
     """KV cache and state of one GPU, or an unknown entry that names what is missing."""
     needs = _missing_inputs(card, model)
     if model.architecture is None:
-        refusal = str(model.refusal) if model.refusal else model.name
-        needs = ("model architecture", *needs)
-        return [unknown_entry(KV_CACHE, CACHE_PHASES, device, needs, KNOWN_ARCHITECTURE(refusal=refusal))]
+        proof = KNOWN_ARCHITECTURE(refusal=str(model.refusal)) if model.refusal else ONLY_A_COUNT()
+        return [unknown_entry(KV_CACHE, CACHE_PHASES, device, ("model layers", *needs), proof)]
     kv_format = cache_format(card, model)
     required, sequences = card.tokens.required, card.concurrency
     if needs or required is None or sequences is None or kv_format is None or model.dtype is None:
         return [unknown_entry(KV_CACHE, CACHE_PHASES, device, needs, STATED_INPUT(needs=needs))]
     need = cache_need(model.architecture, required.total, kv_format, model.dtype)
     inputs = (
-        Input("tokens.required", required.total, "stated"),
-        Input("concurrency", sequences, "stated"),
-        Input("cache format", kv_format, _cache_format_source(card)),
+        Input("tokens.required", required.total, FROM_FIELD(field="tokens.required")),
+        Input("concurrency", sequences, FROM_FIELD(field="concurrency")),
+        Input("cache format", kv_format, FROM_FIELD(field=_cache_format_field(card))),
     )
+    source = FROM_LAYERS(model_type=model.architecture.model_type)
     entries = []
     if need.full_bytes:
         windowed, full = need.windowed_bytes * sequences, need.full_bytes * sequences
         latent = need.latent_bytes * sequences
         floor = _per_gpu_floor(windowed, latent, card, gpus)
-        formula = f"{sequences} x ({need.formula}) = {windowed} B"
-        if full != windowed:
-            formula += f" windowed; every layer in full: {full} B"
+        words: dict[str, Parameter] = {"sequences": sequences, "layers": need.formula, "total": windowed}
+        formula = CACHE(**words) if full == windowed else WINDOWED(**words, full=full)
         entries.append(
             Entry(
                 name=KV_CACHE,
@@ -79,8 +85,8 @@ def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entr
                 amount=Range(floor, floor, full),
                 status="estimated",
                 inputs=inputs,
-                formula=formula + share_formula(windowed, gpus),
-                source=f"layers of {model.architecture.model_type}",
+                formula=per_gpu(formula, windowed, gpus),
+                source=source,
             )
         )
     if need.state_bytes:
@@ -93,8 +99,8 @@ def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entr
                 amount=share(state, gpus),
                 status="estimated",
                 inputs=inputs[1:2],
-                formula=f"{sequences} x ({need.state_formula}) = {state} B" + share_formula(state, gpus),
-                source=f"layers of {model.architecture.model_type}",
+                formula=per_gpu(CACHE(sequences=sequences, layers=need.state_formula, total=state), state, gpus),
+                source=source,
             )
         )
     return entries
@@ -123,9 +129,9 @@ def cache_format(card: Card, model: Model) -> str | None:
     return model.dtype if option == "auto" else CACHE_FORMATS.get(str(option))
 
 
-def _cache_format_source(card: Card) -> str:
+def _cache_format_field(card: Card) -> str:
     stated = card.engine is not None and "kv_cache_dtype" in card.engine.options
-    return "card: engine.options.kv_cache_dtype" if stated else "dtype of the model"
+    return "engine.options.kv_cache_dtype" if stated else "dtype"
 
 
 def _conversion(card: Card, model: Model, device: str) -> list[Entry]:

@@ -39,6 +39,12 @@ KNOWN_ARCHITECTURE = template(
     "measure the cache on the intended card, or ask for this model type to be added",
 )
 
+ONLY_A_COUNT = template(
+    "predict.only-a-parameter-count",
+    "the card gives a bare number of parameters, so the layers are not known",
+    "name the model itself: model.id, or model.path",
+)
+
 _LENGTHS = ("tokens.required", "concurrency")
 
 INFERENCE_MISSING = (

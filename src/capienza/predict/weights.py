@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from capienza.architecture.model import Architecture
-from capienza.errors import InputError, Place, template
-from capienza.formats.scheme import Scheme, scheme_named, stored
+from capienza.errors import InputError, Message, Place, template
 from capienza.formats.tensor import Tensor
 from capienza.ledger.arithmetic import plain_weights_bytes
 from capienza.ledger.entry import Entry, Input
@@ -22,6 +22,9 @@ from capienza.ledger.ledger import WEIGHTS
 from capienza.ledger.phase import Phase
 from capienza.predict.model import Model
 from capienza.units import Range
+
+if TYPE_CHECKING:
+    from capienza.formats.layout import Scheme
 
 NO_DTYPE = template(
     "predict.no-weight-format",
@@ -35,12 +38,21 @@ NO_SHAPES = template(
 )
 
 
+SUM_OF_FORMATS = template("predict.formula-weights", "{sum} = {total} B")
+COUNT_TIMES_BITS = template("predict.formula-count", "{parameters} x {bits} / 8 = {total} B")
+PER_GPU = template("predict.formula-per-gpu", "{formula}; per GPU at least {total} / {gpus}")
+FROM_HEADERS = template("predict.from-headers", "tensor headers of {reference}")
+FROM_LAYERS = template("predict.from-layers", "layers of {model_type}")
+FROM_FORMAT = template("predict.from-format", "layers of {model_type}, in the format that {origin} states")
+FROM_FIELD = template("predict.from-field", "stated: {field}")
+
+
 class WeightBytes(msgspec.Struct, frozen=True, kw_only=True):
     """All the weights of one copy of the model, with the formula that gave them."""
 
     total_bytes: int
-    formula: str
-    source: str
+    formula: Message
+    source: Message
     inputs: tuple[Input, ...]
 
 
@@ -53,6 +65,8 @@ def weight_bytes(model: Model, weight_format: str | None) -> WeightBytes:
         return _from_headers(artifact.tensors, artifact.reference)
     if model.architecture is None or not model.architecture.parameters:
         raise InputError(NO_SHAPES(format=weight_format or "?", model=model.name))
+    from capienza.formats.scheme import scheme_named
+
     scheme, source = model.scheme, "config.json"
     if weight_format is not None:
         scheme, source = scheme_named(weight_format, Place(key="weights.format")), "weights.format"
@@ -71,7 +85,7 @@ def weights_entry(weights: WeightBytes, device: str, gpus: int, phases: tuple[Ph
         amount=share(weights.total_bytes, gpus),
         status="estimated",
         inputs=weights.inputs,
-        formula=weights.formula + share_formula(weights.total_bytes, gpus),
+        formula=per_gpu(weights.formula, weights.total_bytes, gpus),
         source=weights.source,
     )
 
@@ -82,20 +96,20 @@ def share(total_bytes: int, gpus: int) -> Range:
     return Range(even, even, total_bytes)
 
 
-def share_formula(total_bytes: int, gpus: int) -> str:
-    """How `share` reads in a formula; empty for one GPU."""
-    return f"; per GPU at least {total_bytes} / {gpus}" if gpus > 1 else ""
+def per_gpu(formula: Message, total_bytes: int, gpus: int) -> Message:
+    """The formula with the share of one GPU, where there are several."""
+    return formula if gpus == 1 else PER_GPU(formula=formula, total=total_bytes, gpus=gpus)
 
 
 def _from_count(parameters: int, bits: Decimal) -> WeightBytes:
     total = plain_weights_bytes(parameters, bits)
     return WeightBytes(
         total_bytes=total,
-        formula=f"{parameters} x {bits} / 8 = {total} B",
-        source="parameters x bits",
+        formula=COUNT_TIMES_BITS(parameters=parameters, bits=str(bits), total=total),
+        source=FROM_FIELD(field="model.parameters"),
         inputs=(
-            Input("parameters", parameters, "card: model.parameters"),
-            Input("bits", str(bits), "card: model.bits"),
+            Input("parameters", parameters, FROM_FIELD(field="model.parameters")),
+            Input("bits", str(bits), FROM_FIELD(field="model.bits")),
         ),
     )
 
@@ -106,12 +120,14 @@ def _from_headers(tensors: Iterable[Tensor], reference: str) -> WeightBytes:
     return WeightBytes(
         total_bytes=total,
         formula=_formula(by_dtype, total),
-        source=f"tensor headers of {reference}",
-        inputs=tuple(Input(f"bytes stored as {dtype}", amount, reference) for dtype, amount in by_dtype.items()),
+        source=FROM_HEADERS(reference=reference),
+        inputs=tuple(Input(dtype, amount, FROM_HEADERS(reference=reference)) for dtype, amount in by_dtype.items()),
     )
 
 
 def _from_architecture(architecture: Architecture, scheme: Scheme | None, dtype: str, source: str) -> WeightBytes:
+    from capienza.formats.scheme import stored
+
     by_dtype = _sum_by_dtype(
         tensor
         for parameter in (*architecture.parameters, *architecture.buffers)
@@ -120,13 +136,14 @@ def _from_architecture(architecture: Architecture, scheme: Scheme | None, dtype:
         )
     )
     total = sum(by_dtype.values())
+    origin = FROM_FORMAT(model_type=architecture.model_type, origin=source)
     return WeightBytes(
         total_bytes=total,
         formula=_formula(by_dtype, total),
-        source=f"{architecture.model_type} layers, format from {source}",
+        source=origin,
         inputs=(
-            Input("parameters and stored buffers", architecture.num_stored_elements, "config.json"),
-            *(Input(f"bytes stored as {name}", amount, source) for name, amount in by_dtype.items()),
+            Input("parameters", architecture.num_stored_elements, FROM_LAYERS(model_type=architecture.model_type)),
+            *(Input(name, amount, origin) for name, amount in by_dtype.items()),
         ),
     )
 
@@ -138,5 +155,5 @@ def _sum_by_dtype(tensors: Iterable[Tensor]) -> dict[str, int]:
     return by_dtype
 
 
-def _formula(by_dtype: dict[str, int], total: int) -> str:
-    return " + ".join(f"{amount} ({dtype})" for dtype, amount in by_dtype.items()) + f" = {total} B"
+def _formula(by_dtype: dict[str, int], total: int) -> Message:
+    return SUM_OF_FORMATS(sum=" + ".join(f"{amount} ({dtype})" for dtype, amount in by_dtype.items()), total=total)

@@ -1,4 +1,4 @@
-"""The answer of `decide` as a document: verdict table, shortlist, why offers are out, and what would settle the rest."""
+"""The answer of `decide` as a document: verdicts, shortlist, why offers are out, and what would settle the rest."""
 
 from __future__ import annotations
 
@@ -160,14 +160,14 @@ def _steps(summary: Summary, say: Say) -> list[Block]:
         return []
     rows = tuple(
         (
-            say(CRITERION_LABELS[step.criterion]),
+            ", ".join(say(CRITERION_LABELS[criterion]) for criterion in step.criteria),
             say.message(step.message),
             say.hint(step.message),
             say.number(step.offers),
         )
         for step in summary.steps[:KEPT_ROWS]
     )
-    columns = (say("criterion"), say("missing"), say("what settles it"), say("offers"))
+    columns = (say("criteria"), say("missing"), say("what settles it"), say("offers"))
     return [
         Heading(say("What would settle the rest")),
         Table(columns=columns, rows=rows, numeric=(3,)),

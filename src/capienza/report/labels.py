@@ -23,6 +23,13 @@ ENTRY_LABELS = {
     "reserve": mark("chosen reserve"),
 }
 
+INPUT_LABELS = {
+    "parameters": mark("parameters"),
+    "bits": mark("bits"),
+    "concurrency": mark("concurrency"),
+    "cache format": mark("cache format"),
+}
+
 STATUS_LABELS = {
     "chosen": mark("chosen"),
     "estimated": mark("estimated"),

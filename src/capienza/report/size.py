@@ -8,7 +8,7 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Total
 from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
-from capienza.report.labels import ENTRY_LABELS, FIT_LABELS, STATUS_LABELS, TASK_LABELS, label
+from capienza.report.labels import ENTRY_LABELS, FIT_LABELS, INPUT_LABELS, STATUS_LABELS, TASK_LABELS, label
 from capienza.units import Range
 
 NO_SUCH_ENTRY = template(
@@ -302,8 +302,10 @@ def explain_document(sizing: Sizing, name: str, say: Say) -> Document:
         (say("expected"), expected),
         (say("ceiling"), ceiling),
     ]
-    if entry.formula:
-        facts += [(say("formula"), entry.formula), (say("source"), entry.source)]
+    if entry.formula is not None:
+        facts.append((say("formula"), say.message(entry.formula)))
+    if entry.source is not None:
+        facts.append((say("source"), say.message(entry.source)))
     if entry.expected_proof is not None:
         facts += [
             (say("needs"), ", ".join(entry.needs)),
@@ -315,6 +317,6 @@ def explain_document(sizing: Sizing, name: str, say: Say) -> Document:
         Table(columns=(say("what"), say("value")), rows=tuple(facts)),
     ]
     if entry.inputs:
-        rows = tuple((i.name, str(i.value), i.source) for i in entry.inputs)
+        rows = tuple((say(label(INPUT_LABELS, i.name)), str(i.value), say.message(i.source)) for i in entry.inputs)
         blocks.append(Table(columns=(say("input"), say("value"), say("from")), rows=rows, numeric=(1,)))
     return tuple(blocks)

@@ -88,9 +88,9 @@ def entry_data(entry: Entry) -> dict[str, Any]:
         "status": entry.status,
         "is_exact": entry.amount is not None and entry.amount.is_exact,
         "amount": None if entry.amount is None else range_data(entry.amount),
-        "formula": entry.formula,
-        "source": entry.source,
-        "inputs": [{"name": i.name, "value": i.value, "source": i.source} for i in entry.inputs],
+        "formula": None if entry.formula is None else str(entry.formula),
+        "source": None if entry.source is None else str(entry.source),
+        "inputs": [{"name": i.name, "value": i.value, "source": str(i.source)} for i in entry.inputs],
         "needs": list(entry.needs),
         "expected_proof": None if entry.expected_proof is None else message_data(entry.expected_proof),
     }

@@ -7,13 +7,15 @@ a dated exchange rate.
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import msgspec
 
 from capienza.card.model import NONE, Budget, Calendar
 from capienza.decide.case import Case
 from capienza.decide.cost import Cost
+from capienza.decide.documents import VALUE_UNREADABLE
 from capienza.decide.need import NOT_STATED
 from capienza.decide.runs import card_file
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
@@ -27,6 +29,7 @@ from capienza.units import Money
 
 CRITERION = "budget"
 CENT = Decimal("0.01")
+_RATE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 
 NOT_APPLICABLE = template("decide.budget-not-applicable", "the card says {field}: none")
 WITHIN = template("decide.cost-within", "the package costs {cost}; the cap is {cap}")
@@ -115,12 +118,18 @@ def _stance(case: Case, cost: Cost, cap: Money, weight: int, evidence: EvidenceR
 def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Finding:
     """The comparison through each exchange rate on record, weighed like any other statements."""
     stances = []
+    reasons = list(case.evidence.aside(EXCHANGE_RATE))
     for record in case.evidence.about(EXCHANGE_RATE):
-        if record.kind != "document" or record.id in case.evidence.weak:
+        weak = case.evidence.weak.get(record.id, ())
+        reasons += weak
+        if record.kind != "document" or weak:
             continue
         for claim in find(record, EXCHANGE_RATE):
             converted = _convert(cost, cap.currency, str(claim.value), claim.unit or "")
-            if converted is not None and cost.minimum is not None and converted.minimum is not None:
+            if converted is None:
+                found = f"{claim.value} {claim.unit or ''}".strip()
+                reasons.append(VALUE_UNREADABLE(document=record.id[:12], field=EXCHANGE_RATE, found=found))
+            elif cost.minimum is not None and converted.minimum is not None:
                 note = CONVERTED(original=cost.minimum, cost=converted.minimum, record=record.id[:12])
                 stance = _stance(case, converted, cap, rank(record), cite(record))
                 stances.append(msgspec.structs.replace(stance, reasons=(*stance.reasons, note)))
@@ -128,7 +137,7 @@ def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Fin
         currencies = {"currency": cost.currency or "", "cap_currency": cap.currency}
         return Finding(
             truth=Truth.UNKNOWN,
-            reasons=(CURRENCY_DIFFERS(**currencies), *case.evidence.aside(EXCHANGE_RATE)),
+            reasons=(CURRENCY_DIFFERS(**currencies), *reasons),
             evidence=(document,),
             settle=(SETTLE_RATE(**currencies),),
         )
@@ -137,12 +146,13 @@ def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Fin
 
 
 def _convert(cost: Cost, currency: str, value: str, unit: str) -> Cost | None:
-    """The cost in `currency` by a rate "EUR/USD" (what one EUR costs in USD), in either direction."""
-    try:
-        rate = Decimal(value)
-    except InvalidOperation:
-        return None
-    if not rate.is_finite() or rate <= 0:
+    """The cost in `currency` by a rate "EUR/USD" (what one EUR costs in USD), in either direction.
+
+    To the cent, the least downwards and the planned upwards: rounding neither excludes nor admits. None when the
+    text is not such a rate, or is one of other currencies.
+    """
+    rate = Decimal(value) if _RATE.fullmatch(value) else Decimal(0)
+    if not rate:
         return None
     if unit == f"{cost.currency}/{currency}":
         factor = rate
@@ -151,7 +161,9 @@ def _convert(cost: Cost, currency: str, value: str, unit: str) -> Cost | None:
     else:
         return None
 
-    def convert(money: Money | None) -> Money | None:
-        return Money((money.amount * factor).quantize(CENT), currency) if money else None
+    def convert(money: Money | None, rounding: str) -> Money | None:
+        return Money((money.amount * factor).quantize(CENT, rounding), currency) if money else None
 
-    return msgspec.structs.replace(cost, minimum=convert(cost.minimum), planned=convert(cost.planned))
+    return msgspec.structs.replace(
+        cost, minimum=convert(cost.minimum, ROUND_FLOOR), planned=convert(cost.planned, ROUND_CEILING)
+    )

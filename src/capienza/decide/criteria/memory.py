@@ -1,7 +1,8 @@
 """Memory per GPU: measured peaks of the complete cycle, with a margin that has a reason.
 
 A prediction alone is to confirm, except for the proof by arithmetic: a provable floor above the largest capacity
-that the name allows cannot be run. Every figure is of one GPU: capacities are never added (DESIGN rule 11).
+that the name allows cannot be run, unless a complete measured cycle shows that it was. Every figure is of one
+GPU: capacities are never added (DESIGN rule 11).
 """
 
 from __future__ import annotations

@@ -1,0 +1,170 @@
+"""Damage sound inputs at random and see that every one ends in an answer or in an error that says what is wrong.
+
+    python bench/fuzz.py 10000 [--seed S] [--kind safetensors --kind card ...] [--cli 100] [--out DIR]
+    python bench/fuzz.py --replay DIR
+
+A failure is: an exception that is not one of our errors; more than a second of processor time; more than 64 MB above
+an idle start; an error too long to read; on the command line an exit code outside the table, a trace, "internal
+error", or a control character. Inputs run one after the other in a process of their own, every third also through the
+command line in that process, and `--cli` of them through the installed command. Every failure is saved, smaller, in
+`.bench/fuzz-failures`. Exit code 1 when there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from fuzzing import failures
+from fuzzing.mutate import Case, make_case
+from fuzzing.runner import Runner
+from fuzzing.seeds import KINDS, all_seeds, lay_out
+from fuzzing.trial import FORMS, Outcome, arguments, judge_output
+from fuzzing.worker import work
+from measured import aligned, quiet_environment
+
+OUT = Path(__file__).resolve().parents[1] / ".bench" / "fuzz-failures"
+CAPIENZA = Path(sys.executable).parent / "capienza"
+FACE_EVERY = 3
+CLI_LIMIT_S = 30
+SHOWN_CODES = 12
+
+
+class Failure:
+    """A kind of failure: how often, and the smallest input."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.example: tuple[Case, Outcome, list[str] | None, int] | None = None
+
+    def add(self, case: Case, outcome: Outcome, form: list[str] | None, number: int) -> None:
+        self.times += 1
+        if self.example is None or len(case.data) < len(self.example[0].data):
+            self.example = case, outcome, form, number
+
+
+class Tally:
+    """Counts, extremes and failures of one kind of input."""
+
+    def __init__(self) -> None:
+        self.verdicts: collections.Counter[str] = collections.Counter()
+        self.refusals: collections.Counter[str] = collections.Counter()
+        self.commands: collections.Counter[str] = collections.Counter()
+        self.slowest_s = 0.0
+        self.largest_bytes = 0
+        self.failures: dict[str, Failure] = collections.defaultdict(Failure)
+
+    def add(self, case: Case, outcome: Outcome, form: list[str] | None, number: int) -> None:
+        self.verdicts[outcome.verdict] += 1
+        self.slowest_s = max(self.slowest_s, outcome.cpu_s)
+        self.largest_bytes = max(self.largest_bytes, outcome.growth_bytes)
+        if outcome.verdict == "refused":
+            self.refusals[outcome.what] += 1
+        elif outcome.failed:
+            self.failures[outcome.signature].add(case, outcome, form, number)
+
+    def add_command(self, case: Case, outcome: Outcome, form: list[str], number: int) -> None:
+        self.commands[outcome.signature] += 1
+        if outcome.failed:
+            self.failures[f"command: {outcome.signature}"].add(case, outcome, form, number)
+
+
+def through_the_command(case: Case, form: list[str]) -> Outcome:
+    """One input through the installed command, as its users run it."""
+    argv = [*arguments(case.kind, case.target), *form]
+    with tempfile.TemporaryDirectory(prefix="capienza-fuzz-") as folder:
+        lay_out(case.files, Path(folder))
+        try:
+            done = subprocess.run(
+                [CAPIENZA, *argv],
+                cwd=folder,
+                env=quiet_environment() | {"HF_HUB_OFFLINE": "1"},
+                capture_output=True,
+                timeout=CLI_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Outcome("hang", f"for {CLI_LIMIT_S} s", str(argv))
+    stdout, stderr = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+    return judge_output(done.returncode, argv, stdout, stderr)
+
+
+def run_kind(kind: str, options: argparse.Namespace, count: int, commands: int) -> Tally:
+    """All the inputs of one kind; prints what was found."""
+    seeds = all_seeds()[kind]
+    tally = Tally()
+    with Runner(kind) as runner:
+        for number in range(count):
+            case = make_case(seeds, options.seed, number)
+            form = FORMS[number // FACE_EVERY % len(FORMS)] if number % FACE_EVERY == 0 else None
+            tally.add(case, runner.try_case(case, form), form, number)
+        for turn in range(commands):
+            number = turn * count // commands
+            case, form = make_case(seeds, options.seed, number), FORMS[turn % len(FORMS)]
+            tally.add_command(case, through_the_command(case, form), form, number)
+        most = ", ".join(f"{what} {times}" for what, times in tally.refusals.most_common(SHOWN_CODES))
+        print(f"{kind}: {len(tally.refusals)} ways of refusing: {most}")
+        if commands:
+            print(f"  through the command: {dict(tally.commands)}")
+        for turn, (signature, failure) in enumerate(sorted(tally.failures.items())):
+            assert failure.example
+            case, outcome, form, number = failure.example
+            if outcome.verdict == "traceback":
+                case = failures.smaller(runner, case, form, outcome)
+            folder = options.out / f"{kind}-{turn}"
+            failures.save(folder, case, outcome, form, f"seed {options.seed}, number {number}")
+            print(f"\n  {kind}: {signature}: {failure.times} times; see {folder}")
+            print("    " + "\n    ".join(line[:300] for line in outcome.detail.strip().splitlines()[-4:]), flush=True)
+    return tally
+
+
+def report(tallies: dict[str, Tally]) -> str:
+    verdicts = sorted({verdict for tally in tallies.values() for verdict in tally.verdicts})
+    rows = [("kind", *verdicts, "slowest CPU s", "peak above idle MB")]
+    for kind, tally in tallies.items():
+        figures = (f"{tally.slowest_s:.2f}", f"{tally.largest_bytes / 1e6:.1f}")
+        rows.append((kind, *(str(tally.verdicts[verdict]) for verdict in verdicts), *figures))
+    return aligned(rows)
+
+
+def campaign(options: argparse.Namespace) -> int:
+    kinds = tuple(options.kind or KINDS)
+    started = time.monotonic()
+    count, commands = options.count // len(kinds), options.cli // len(kinds)
+    tallies = {kind: run_kind(kind, options, count, commands) for kind in kinds}
+    print(f"\n{count * len(kinds)} inputs, seed {options.seed}, {time.monotonic() - started:.0f} s\n")
+    print(report(tallies))
+    failed = sum(failure.times for tally in tallies.values() for failure in tally.failures.values())
+    print(f"\n  {failed} failed")
+    return int(failed > 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=10_000, help="number of inputs, over all kinds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", action="append", choices=KINDS)
+    parser.add_argument("--cli", type=int, default=100, help="how many go through the installed command")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--replay", type=Path, metavar="DIR", help="run a saved failure again")
+    parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.worker, options.out)
+        return 0
+    if options.replay:
+        case, form = failures.load(options.replay)
+        with Runner(case.kind) as runner:
+            outcome = runner.try_case(case, form)
+        print(f"{outcome.signature}\n{outcome.cpu_s:.2f} s, {outcome.growth_bytes / 1e6:.1f} MB\n{outcome.detail}")
+        return int(outcome.failed)
+    return campaign(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""The index of a sharded safetensors model: which file holds which tensor.
+
+Source: what huggingface_hub and transformers write, `{"metadata": ..., "weight_map": {tensor: file}}`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from capienza.artifacts.folder import Folder
+from capienza.artifacts.source import Source
+from capienza.errors import InputError, Place, template
+
+MAX_INDEX_BYTES = 24 * 1024**2
+MAX_INDEX_ENTRIES = 220_000
+"""The largest public models have 384 experts in 60 layers: about 210 000 entries in 24 MB."""
+
+INDEX_TOO_LARGE = template(
+    "artifacts.index-too-large",
+    "has {found} B and {entries} entries; at most {accepted} B and {accepted_entries} entries are read",
+    "the file is damaged or hostile: download it again from its source",
+)
+BAD_INDEX = template(
+    "artifacts.index-not-valid",
+    "is not an index of safetensors files: {reason}",
+    "an index holds weight_map, an object from tensor names to file names: download it again",
+)
+INDEX_TWICE = template(
+    "artifacts.index-duplicate-tensor",
+    "has {entries} entries for {found} tensors: a name is given twice, or holds a quotation mark",
+    "the file is damaged or hostile: download it again from its source",
+)
+OUTSIDE = template(
+    "artifacts.index-path-outside",
+    "names the file {found}; a relative path inside the folder is accepted",
+    "the index is hostile or written by hand: do not use it",
+)
+_LEAVES = re.compile(r"\.\.(?:/|$)|[/~]|[A-Za-z]:|.*[\\\0]|.*/\.\.(?:/|$)", re.DOTALL)
+_PAIR = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:\s*("[^"\\]*+(?:\\.[^"\\]*+)*+")?', re.DOTALL)
+
+
+class _Index(msgspec.Struct):
+    weight_map: msgspec.Raw
+
+
+_INDEX = msgspec.json.Decoder(_Index)
+
+
+def read_weight_map(source: Source, folder: Folder) -> dict[str, str]:
+    """Tensor name to file name, every file being in the folder. Raises `InputError`."""
+    _check_limit(source.size_bytes, 0, source.name)
+    try:
+        # The copy lets go of the rest of the file.
+        raw = bytes(_INDEX.decode(source.read(0, source.size_bytes)).weight_map)
+        # An entry is two JSON strings, so four quotes.
+        entries = raw.count(b'"') // 4
+        _check_limit(source.size_bytes, entries, source.name)
+        weight_map = _decode(raw, source.name, folder)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(BAD_INDEX(reason=reason), Place(source.name)) from error
+    if not weight_map:
+        raise InputError(BAD_INDEX(reason="weight_map is empty"), Place(source.name))
+    if entries != len(weight_map):
+        raise InputError(INDEX_TWICE(entries=entries, found=len(weight_map)), Place(source.name))
+    return weight_map
+
+
+def _check_limit(size_bytes: int, entries: int, name: str) -> None:
+    if size_bytes > MAX_INDEX_BYTES or entries > MAX_INDEX_ENTRIES:
+        message = INDEX_TOO_LARGE(
+            found=size_bytes, entries=entries, accepted=MAX_INDEX_BYTES, accepted_entries=MAX_INDEX_ENTRIES
+        )
+        raise InputError(message, Place(name))
+
+
+def _decode(raw: bytes, name: str, folder: Folder) -> dict[str, str]:
+    there = tuple(file for file in folder.names() if file.endswith(".safetensors"))
+    # Decoding into the file names that are there checks them and keeps one text for each, not one for each tensor.
+    known: Any = Literal.__getitem__(there or ("",))
+    try:
+        weight_map: dict[str, str] = msgspec.json.decode(raw, type=dict[str, known])
+    except msgspec.ValidationError:
+        _name_the_culprit(raw, there, name, folder)
+        raise
+    return weight_map
+
+
+def _name_the_culprit(raw: bytes, there: tuple[str, ...], name: str, folder: Folder) -> None:
+    """Raise for the first entry whose file is not there; entry by entry, so that a long index costs no memory."""
+    for match in _PAIR.finditer(raw):
+        file = msgspec.json.decode(match[2] or b'""')
+        if file not in there:
+            place = Place(name, key=msgspec.json.decode(match[1]))
+            if _LEAVES.match(file):
+                raise InputError(OUTSIDE(found=file[:256]), place) from None
+            if match[2]:
+                raise folder.absent(file, place) from None

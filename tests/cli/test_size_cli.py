@@ -1,0 +1,160 @@
+"""`size` on the command line: the figures that the design and the reference table fix, in every form."""
+
+import json
+
+import pytest
+
+GIB = 1024**3
+
+
+def gib(amount_bytes):
+    return round(amount_bytes / GIB, 3)
+
+
+def entry(document, name):
+    (found,) = [e for e in document["entries"] if e["name"] == name and e["gpu"] == "gpu:0"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "bits, weights, gib_text, envelope",
+    [
+        ("32", 28_000_000_000, "26.08 GiB", "32.08 GiB"),
+        ("16", 14_000_000_000, "13.04 GiB", "19.04 GiB"),
+        ("8", 7_000_000_000, "6.52 GiB", "12.52 GiB"),
+        ("4", 3_500_000_000, "3.26 GiB", "9.26 GiB"),
+    ],
+)
+def test_the_plain_calculator_gives_the_table_of_the_design(capienza, bits, weights, gib_text, envelope):
+    shown = capienza("size", "--params", "7e9", "--bits", bits, "--reserve", "6 GiB")
+    assert shown.code == 0
+    for text in (f"{weights:,} B", gib_text, envelope):
+        assert text in shown.out
+    document = json.loads(capienza("size", "--params", "7e9", "--bits", bits, "--reserve", "6 GiB", "--json").out)
+    (row,) = document["rows"]
+    assert (row["weights_only_bytes"], row["indicative_envelope_bytes"]) == (weights, weights + 6 * GIB)
+
+
+# KV cache of one sequence in GiB: closed formula, batch 1. (card, windowed, full, state)
+REFERENCE = [
+    ("llama-3.1-8b", 4.000, 4.000, None),
+    ("deepseek-v3", 2.145, 2.145, None),
+    ("gemma-3-27b", 10.406, 62.000, None),
+    ("gpt-oss-20b", 3.003, 6.000, None),
+    ("qwen3-next-80b", 6.000, 6.000, 0.072),
+]
+
+
+@pytest.mark.parametrize("card, windowed, full, state", REFERENCE)
+def test_caches_equal_the_reference_row(capienza, examples, card, windowed, full, state):
+    document = json.loads(capienza("size", examples / "cards" / f"{card}.yaml", "--json").out)
+    amount = entry(document, "kv_cache")["amount"]
+    assert gib(amount["floor_bytes"]) == windowed
+    assert gib(amount["ceiling_bytes"]) == full
+    if state is not None:
+        assert gib(entry(document, "state")["amount"]["expected_bytes"]) == state
+
+
+def test_weights_and_parameters_are_exact(capienza, examples):
+    llama = json.loads(capienza("size", examples / "configs" / "meta-llama--Llama-3.1-8B", "--json").out)
+    assert llama["model"]["num_parameters"] == 8_030_261_248
+    assert entry(llama, "weights")["amount"]["floor_bytes"] == 16_060_522_496
+    assert gib(llama["weights_only"]["expected_bytes"]) == 14.958
+    deepseek = json.loads(capienza("size", examples / "configs" / "deepseek-ai--DeepSeek-V3", "--json").out)
+    assert deepseek["model"]["num_parameters"] == 671_026_419_200
+
+
+def test_unknown_entries_are_named_and_make_totals_lower_bounds(capienza, examples):
+    shown = capienza("size", examples / "cards" / "llama-3.1-8b.yaml")
+    assert "at least 18.958 GiB" in shown.out
+    assert "activations: needs" in shown.out
+    document = json.loads(capienza("size", examples / "cards" / "llama-3.1-8b.yaml", "--json").out)
+    for found in document["entries"]:
+        if found["status"] == "unknown":
+            assert found["amount"] is None
+            assert found["needs"]
+            assert found["expected_proof"]["message"]
+    assert all(peak["at_least"] for peak in document["peaks"])
+
+
+def test_a_model_without_required_tokens_has_an_unknown_cache_not_an_empty_one(capienza, examples):
+    document = json.loads(capienza("size", examples / "configs" / "Qwen--Qwen3-8B", "--json").out)
+    cache = entry(document, "kv_cache")
+    assert cache["status"] == "unknown"
+    assert "tokens.required" in cache["needs"]
+
+
+def test_training_hides_no_multiplier(capienza, examples):
+    document = json.loads(capienza("size", examples / "cards" / "qlora-llama-3.1-8b.yaml", "--json").out)
+    unknown = {found["name"] for found in document["entries"] if found["status"] == "unknown"}
+    assert {"gradients", "optimizer_states", "activations", "logits_and_loss", "evaluation", "export"} <= unknown
+    assert gib(entry(document, "weights")["amount"]["floor_bytes"]) == 5.311
+
+
+def test_explain_shows_formula_values_and_source(capienza, examples):
+    shown = capienza("size", examples / "cards" / "gemma-3-27b.yaml", "--explain", "kv_cache")
+    assert "52 sliding x 1024 x 8192" in shown.out
+    assert "every layer in full: 66571993088 B" in shown.out
+    refused = capienza("size", examples / "cards" / "gemma-3-27b.yaml", "--explain", "kv")
+    assert refused.code == 2
+    assert "weights, kv_cache" in refused.err
+
+
+def test_the_gpu_asked_for_stands_beside_the_ledger(capienza, examples):
+    card = examples / "cards" / "llama-3.1-8b.yaml"
+    fit = json.loads(capienza("size", card, "--gpu", "L4", "--json").out)["fit"]
+    assert fit["word"] == "borderline"
+    assert not fit["is_excluded"]
+    small = json.loads(capienza("size", card, "--gpu", "RTX 4060", "--json").out)["fit"]
+    assert (small["word"], small["is_excluded"]) == ("overflow", True)
+    two = json.loads(capienza("size", card, "--gpu", "H100 SXMx2", "--json").out)
+    assert two["gpus"] == ["gpu:0", "gpu:1"]
+    weights = entry(two, "weights")["amount"]
+    assert (weights["floor_bytes"], weights["ceiling_bytes"]) == (8_030_261_248, 16_060_522_496)
+
+
+def test_the_sheet_holds_what_a_person_files_beside_an_order(capienza, examples):
+    sheet = capienza("size", examples / "cards" / "qwen3-30b-a3b.yaml", "--gpu", "L40S", "--format", "md").out
+    for text in ("# Sizing sheet", "## Conditions", "## What would invalidate this sheet", "30,532,122,624", "configs/Qwen"):
+        assert text in sheet
+
+
+@pytest.mark.parametrize(
+    "arguments, code, text",
+    [
+        (("size",), 2, "--params"),
+        (("size", "--params", "seven"), 2, "whole number of parameters"),
+        (("size", "--params", "7e9", "--bits", "-1"), 2, "--bits"),
+        (("size", "--params", "7e9", "--bits", "NaN"), 2, "--bits"),
+        (("size", "--params", "7e9", "--reserve", "6"), 2, "such as 6 GiB"),
+        (("size", "--params", "7e9", "--tokens", "5"), 2, "--params"),
+        (("size", "--reserve", "6 GiB", "x"), 2, "--params"),
+        (("size", "x", "--tokens", "0"), 2, "--tokens"),
+        (("size", "./nothing-here"), 4, "nothing-here"),
+        (("size", "nothing.yaml"), 4, "nothing.yaml"),
+        (("sise",), 2, "sise"),
+    ],
+)
+def test_calls_that_cannot_work_say_what_would(capienza, arguments, code, text):
+    shown = capienza(*arguments)
+    assert shown.code == code
+    assert text in shown.err
+    assert shown.out == ""
+    as_json = capienza(*arguments, "--json")
+    assert as_json.code == code
+    document = json.loads(as_json.out)
+    assert document["schema"] == "capienza.error/1"
+    assert not document["ok"]
+    assert {"code", "message", "where", "hint", "parameters"} == set(document["errors"][0])
+
+
+def test_a_card_is_not_changed_from_the_command_line(capienza, examples):
+    shown = capienza("size", examples / "cards" / "llama-3.1-8b.yaml", "--tokens", "5")
+    assert shown.code == 2
+    assert "--tokens" in shown.err
+
+
+def test_an_unknown_gpu_is_refused_with_the_command_that_lists_them(capienza, examples):
+    shown = capienza("size", examples / "cards" / "llama-3.1-8b.yaml", "--gpu", "H1000")
+    assert shown.code in (2, 3)
+    assert "capienza devices" in shown.err

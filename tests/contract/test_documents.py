@@ -1,0 +1,36 @@
+"""Documentation, catalogue and licence are part of the build: each is compared with the code."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import reference  # noqa: E402 - a script of this project, not a package
+import texts  # noqa: E402
+
+
+def test_the_reference_pages_are_those_of_the_code():
+    for name, page in reference.PAGES.items():
+        assert (reference.REFERENCE / name).read_text() == page(), f"run scripts/docs: {name}"
+
+
+def test_italian_is_complete():
+    assert texts.problems() == []
+
+
+def test_the_floors_and_fences_hold():
+    run = subprocess.run(
+        [Path(sys.executable).parent / "lint-imports", "--no-logo"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout
+
+
+def test_every_exit_code_of_the_errors_is_documented():
+    from capienza import errors
+
+    page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text()
+    codes = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert codes
+    for code in codes:
+        assert f"\n| {code} |" in page
