@@ -110,7 +110,7 @@ def run_kind(kind: str, options: argparse.Namespace, count: int, commands: int) 
         most = ", ".join(f"{what} {times}" for what, times in tally.refusals.most_common(SHOWN_CODES))
         print(f"{kind}: {len(tally.refusals)} ways of refusing: {most}")
         if commands:
-            print(f"  through the command: {dict(tally.commands)}")
+            print(f"  through the command: {dict(tally.commands)}", flush=True)
         for turn, (signature, failure) in enumerate(sorted(tally.failures.items())):
             assert failure.example
             case, outcome, form, number = failure.example

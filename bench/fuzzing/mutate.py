@@ -15,6 +15,7 @@ from fuzzing.seeds import Seed, pack_safetensors, text_of
 from fuzzing.trees import Pairs, Raw, Tree, put, slots, value_at
 
 Chance = random.Random
+MAX_BYTES = 4_000_000
 
 LENGTHS = (0, 1, 2, 7, 8, 31, 255, 256, 2**16, 2**20, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, 2**63 - 1,
            2**63, 2**64 - 1)  # fmt: skip
@@ -188,7 +189,7 @@ def another_value(chance: Chance, value: Any) -> Any:
         opening, closing = chance.choice((("[", "]"), ('{"a":', "}")))
         return Raw(opening * depth + "1" + closing * chance.choice((depth, depth, 0)))
     if what < 0.89:
-        return [value] * chance.choice((50, 1000, 30_000))
+        return [value] * (50 if isinstance(value, list | str) else chance.choice((50, 1000, 30_000)))
     if what < 0.91:
         return Pairs((f"k{number}", value) for number in range(chance.choice((50, 1000, 20_000))))
     return damaged_text(chance, value) if isinstance(value, str) else chance.choice(SCALARS)
@@ -255,7 +256,7 @@ TREE_CHANGES: tuple[Callable[[Chance, tuple[list[Any], int]], None], ...] = (
 def damage_text(chance: Chance, data: bytes) -> bytes:
     """One to three changes to characters, lines and bytes."""
     for _ in range(chance.choice((1, 1, 2, 3))):
-        data = chance.choice(TEXT_CHANGES)(chance, data)
+        data = chance.choice(TEXT_CHANGES)(chance, data)[:MAX_BYTES]
     return data
 
 

@@ -66,7 +66,9 @@ HUGE_NAMES = '{"' + '":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"'.join(
 SAFETENSORS: dict[str, Callable[[], bytes]] = {
     "every tensor allowed": lambda: safetensors_bytes(tensors(MAX_TENSORS, LAST), 1),
     "long names": lambda: safetensors_bytes(HUGE_NAMES + '":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', 1),
-    "spaces, then a repeated key": lambda: safetensors_bytes(fill(tensors(MAX_TENSORS - 1, LAST)[:-1], " ", ',"0":{}}'), 1),
+    "spaces, then a repeated key": lambda: safetensors_bytes(
+        fill(tensors(MAX_TENSORS - 1, LAST)[:-1], " ", ',"0":{}}'), 1
+    ),
     "a repeated key in compact text": lambda: safetensors_bytes(
         tensors(MAX_TENSORS - 1, '"z":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}')[:-1] + "," + LAST + "}", 1
     ),

@@ -107,7 +107,7 @@ HOSTILE_FILES = {
         b"<html>no such page</html>",
     ],
     "lfs-pointer": [b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n"],
-    "header-too-large": [safetensors_bytes("{}", 0, length=2**63), safetensors_bytes("{}", 0, length=2**24 + 1)],
+    "header-too-large": [safetensors_bytes("{}", 0, length=2**63), safetensors_bytes("{}", 0, length=12 * 2**20 + 1)],
     "truncated": [safetensors_bytes("{}", 0, length=3), safetensors_bytes(GOOD, GOOD_BYTES)[:60]],
     "too-many-values": [
         safetensors_bytes("{" + "{" * 65_600),

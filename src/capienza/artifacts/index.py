@@ -40,6 +40,8 @@ OUTSIDE = template(
 )
 _LEAVES = re.compile(r"\.\.(?:/|$)|[/~]|[A-Za-z]:|.*[\\\0]|.*/\.\.(?:/|$)", re.DOTALL)
 _PAIR = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:\s*("[^"\\]*+(?:\\.[^"\\]*+)*+")?', re.DOTALL)
+PIECE_BYTES = 2 * 1024**2
+END_OF_ENTRY = b'.safetensors",'
 
 
 class _Index(msgspec.Struct):
@@ -53,12 +55,11 @@ def read_weight_map(source: Source, folder: Folder) -> dict[str, str]:
     """Tensor name to file name, every file being in the folder. Raises `InputError`."""
     _check_limit(source.size_bytes, 0, source.name)
     try:
-        # The copy lets go of the rest of the file.
-        raw = bytes(_INDEX.decode(source.read(0, source.size_bytes)).weight_map)
+        pieces = _pieces(_INDEX.decode(source.read(0, source.size_bytes)).weight_map)
         # An entry is two JSON strings, so four quotes.
-        entries = raw.count(b'"') // 4
+        entries = sum(piece.count(b'"') for piece in pieces) // 4
         _check_limit(source.size_bytes, entries, source.name)
-        weight_map = _decode(raw, source.name, folder)
+        weight_map = _decode(pieces, source.name, folder)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(BAD_INDEX(reason=reason), Place(source.name)) from error
@@ -69,6 +70,23 @@ def read_weight_map(source: Source, folder: Folder) -> dict[str, str]:
     return weight_map
 
 
+def _pieces(raw: msgspec.Raw) -> list[bytes]:
+    """The weight map as several smaller objects, the last one first: text and result are never whole side by side."""
+    view = memoryview(raw)
+    if bytes(view[:1]) != b"{":
+        return [bytes(view)]
+    pieces = []
+    begin, end = 1, len(view) - 1
+    while begin < end:
+        piece = bytes(view[begin : min(begin + PIECE_BYTES, end)])
+        if begin + len(piece) < end:
+            # Every name of a file ends so; inside a key, the quote would have a backslash before it.
+            piece = piece[: piece.rfind(END_OF_ENTRY) + len(END_OF_ENTRY)] or bytes(view[begin:end])
+        begin += len(piece)
+        pieces.append(b"{" + piece.rstrip(b", \r\n\t") + b"}")
+    return pieces[::-1]
+
+
 def _check_limit(size_bytes: int, entries: int, name: str) -> None:
     if size_bytes > MAX_INDEX_BYTES or entries > MAX_INDEX_ENTRIES:
         message = INDEX_TOO_LARGE(
@@ -77,21 +95,25 @@ def _check_limit(size_bytes: int, entries: int, name: str) -> None:
         raise InputError(message, Place(name))
 
 
-def _decode(raw: bytes, name: str, folder: Folder) -> dict[str, str]:
+def _decode(pieces: list[bytes], name: str, folder: Folder) -> dict[str, str]:
     there = tuple(file for file in folder.names() if file.endswith(".safetensors"))
     # Decoding into the file names that are there checks them and keeps one text for each, not one for each tensor.
     known: Any = Literal.__getitem__(there or ("",))
-    try:
-        weight_map: dict[str, str] = msgspec.json.decode(raw, type=dict[str, known])
-    except msgspec.ValidationError:
-        _name_the_culprit(raw, there, name, folder)
-        raise
+    decoder = msgspec.json.Decoder(dict[str, known])
+    weight_map: dict[str, str] = {}
+    while pieces:
+        piece = pieces.pop()
+        try:
+            weight_map |= decoder.decode(piece)
+        except msgspec.ValidationError:
+            _name_the_culprit(piece, there, name, folder)
+            raise
     return weight_map
 
 
-def _name_the_culprit(raw: bytes, there: tuple[str, ...], name: str, folder: Folder) -> None:
-    """Raise for the first entry whose file is not there; entry by entry, so that a long index costs no memory."""
-    for match in _PAIR.finditer(raw):
+def _name_the_culprit(piece: bytes, there: tuple[str, ...], name: str, folder: Folder) -> None:
+    """Raise for the first entry whose file is not there."""
+    for match in _PAIR.finditer(piece):
         file = msgspec.json.decode(match[2] or b'""')
         if file not in there:
             place = Place(name, key=msgspec.json.decode(match[1]))

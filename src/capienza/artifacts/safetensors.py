@@ -17,7 +17,7 @@ from capienza.errors import InputError, Place, template
 from capienza.formats.blocks import BLOCKS, SAFETENSORS_DTYPES
 from capienza.formats.tensor import Tensor
 
-MAX_HEADER_BYTES = 16 * 1024**2
+MAX_HEADER_BYTES = 12 * 1024**2
 """Largest header read. The largest public shard we know of has about 0.5 MB; the format allows 100 MB."""
 MAX_TENSORS = 65_536
 """Most tensors in one file: it bounds what a hostile header can make us allocate."""

@@ -61,8 +61,13 @@ TERM_DIFFERS = template(
     "{term} paid hours contradict the dates, which hold {hours}",
     "24 hours for each day, counting whole days: correct the days or the dates.",
 )
-HOURS_ABOVE = template(
-    "catalog.hours-above", "{low} {low_name} hours are more than {high} {high_name} hours", "Correct one of the two."
+USABLE_ABOVE = template(
+    "catalog.usable-above-paid", "{low} usable hours are more than {high} paid hours", "Correct one of the two."
+)
+LEAST_ABOVE = template(
+    "catalog.minimum-above-maximum",
+    "a minimum of {low} hours is above the maximum of {high}",
+    "Correct one of the two.",
 )
 
 _DST = 1
@@ -135,10 +140,10 @@ def _price(full: FullPrice, notes: Notes) -> Price:
     if starts and ends:
         _dates(starts, ends, term, notes)
     if term is not None and usable is not None and usable > term:
-        _above(notes, "usable_hours", usable, "usable", term, "paid")
+        notes.problem(USABLE_ABOVE(low=str(usable), high=str(term)), "price", "usable_hours")
     least, most = exact(full.min_hours), exact(full.max_hours)
     if least is not None and most is not None and least > most:
-        _above(notes, "min_hours", least, "minimum", most, "maximum")
+        notes.problem(LEAST_ABOVE(low=str(least), high=str(most)), "price", "min_hours")
     return Price(
         kind=full.kind,
         money=_money(full, notes),
@@ -163,10 +168,6 @@ def _dates(starts: datetime.datetime, ends: datetime.datetime, term: Decimal | N
         notes.problem(WINDOW_EMPTY(start=starts.isoformat(), end=ends.isoformat()), "price", "ends_at")
     elif term is not None and abs(hours - term) > _DST:
         notes.problem(TERM_DIFFERS(term=str(term), hours=f"{hours:.2f}"), "price", "term_hours")
-
-
-def _above(notes: Notes, key: str, low: Decimal, low_name: str, high: Decimal, high_name: str) -> None:
-    notes.problem(HOURS_ABOVE(low=str(low), low_name=low_name, high=str(high), high_name=high_name), "price", key)
 
 
 def _money(full: FullPrice, notes: Notes) -> Money | None:

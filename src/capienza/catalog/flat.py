@@ -25,10 +25,12 @@ from capienza.units import GIB, MIB, Money, QuantityError, parse_money, parse_si
 
 NOT_MONEY = template(
     "catalog.not-money",
-    "expected {accepted}, got {found}",
+    "expected money such as 47.14 USD, got {found}",
     "No sign and no thousands mark; the currency is three capital letters.",
 )
-NOT_SIZE = template("catalog.not-size", "expected {accepted}, got {found}", "Write the number, a space and the unit.")
+NOT_SIZE = template(
+    "catalog.not-size", "expected a size such as 64 GiB, got {found}", "Write the number, a space and the unit."
+)
 NOT_MEBIBYTES = template(
     "catalog.not-mebibytes",
     "a driver reports whole MiB, got {found}",
@@ -188,7 +190,7 @@ def _money(text: str, notes: Notes, *path: str | int) -> Money | None:
     try:
         return parse_money(text)
     except QuantityError as error:
-        notes.problem(NOT_MONEY(found=error.found, accepted=error.accepted), *path)
+        notes.problem(NOT_MONEY(found=error.found), *path)
         return None
 
 
@@ -196,7 +198,7 @@ def _size(text: str, notes: Notes, *path: str | int) -> int | None:
     try:
         return parse_size(text)
     except QuantityError as error:
-        notes.problem(NOT_SIZE(found=error.found, accepted=error.accepted), *path)
+        notes.problem(NOT_SIZE(found=error.found), *path)
         return None
 
 

@@ -131,7 +131,7 @@ class _Columns:
         """Raise every problem of the header: without it no record can be read."""
         session = self.session
         if len(self.names) == 1 and (other := re.search("[;\t|]", self.names[0])):
-            session.stop(SEPARATOR(found="a tab" if other[0] == "\t" else other[0]), Place(session.file, 1, 1))
+            session.stop(SEPARATOR(found="TAB" if other[0] == "\t" else other[0]), Place(session.file, 1, 1))
         seen: set[str] = set()
         for index, name in enumerate(self.names):
             place = Place(session.file, 1, column_at(text, index), name or None)

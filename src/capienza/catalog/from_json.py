@@ -22,10 +22,13 @@ from capienza.yamlmarks import Node, read_bytes
 NOT_UTF8 = template("catalog.not-utf8", "the line is not UTF-8 text", "Save the file as UTF-8.")
 NOT_A_LIST = template(
     "catalog.not-a-json-list",
-    "expected a list of offers: {problem}",
+    "expected a list of offers, which begins with [",
     "A .json file holds one list [...]; a file with one offer for each line ends in .jsonl.",
 )
-
+LIST_OPEN = template("catalog.json-list-open", "the list does not end", "Close it with ].")
+AFTER_LIST = template(
+    "catalog.json-after-list", "there is text after the end of the list", "Delete it, or move it into the list."
+)
 LIST_TOO_LONG = template(
     "catalog.json-list-too-long",
     "more than {limit} offers in one JSON list are not read",
@@ -71,7 +74,7 @@ def _elements(data: bytes, session: Session) -> Iterator[tuple[int, int]]:
     """Where each element of the outer list begins and ends, found by brackets, commas and strings alone."""
     opening = _start(data, 0, len(data))
     if data[opening : opening + 1] != b"[":
-        session.stop(NOT_A_LIST(problem="it does not begin with ["), _place_at(data, opening, session.file))
+        session.stop(NOT_A_LIST(), _place_at(data, opening, session.file))
     depth, begin = 0, opening + 1
     for token in _TOKEN.finditer(data, opening):
         kind, position = token[0], token.start()
@@ -92,8 +95,7 @@ def _elements(data: bytes, session: Session) -> Iterator[tuple[int, int]]:
             session.stop(LINE_TOO_LONG(limit=LINE_LIMIT), _place_at(data, begin, session.file))
     after = _start(data, begin, len(data))
     if depth or after < len(data):
-        problem = "text after the end of the list" if not depth else "it does not end"
-        session.stop(NOT_A_LIST(problem=problem), _place_at(data, after, session.file))
+        session.stop(LIST_OPEN() if depth else AFTER_LIST(), _place_at(data, after, session.file))
 
 
 def _start(data: bytes, begin: int, end: int) -> int:

@@ -14,8 +14,24 @@ from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-define
 from capienza.errors import Message, template
 from capienza.yamlmarks import UNREADABLE, Node
 
-SYNTAX = template(
-    "catalog.not-json", "this is not valid JSON: {problem}", "Check quotes, commas and brackets around this place."
+NO_VALUE = template("catalog.json-no-value", "this is not valid JSON: a value was expected", "Text needs quotes.")
+AFTER_VALUE = template(
+    "catalog.json-after-value", "this is not valid JSON: there is text after the end of the value", "Delete it."
+)
+EXPECTED = template(
+    "catalog.json-expected",
+    "this is not valid JSON: {accepted} was expected",
+    "Check quotes, commas and brackets around this place.",
+)
+BAD_TEXT = template(
+    "catalog.json-text",
+    "this is not valid JSON: a text does not end, or holds a bad escape",
+    "Close the quote, and double each backslash.",
+)
+LONG_NUMBER = template(
+    "catalog.json-number",
+    "a number that is too long or too large to be used",
+    "Put it in quotes if it is meant as text.",
 )
 REPEATED = template(
     "catalog.repeated-key", "{found} is written twice", "Keep one of the two: nothing says which is meant."
@@ -58,7 +74,7 @@ class _Reader:
         node, end = self.value(self.skip(0), 0)
         end = self.skip(end)
         if end != len(self.text):
-            raise _Stop(SYNTAX(problem="text after the end of the value"), end)
+            raise _Stop(AFTER_VALUE(), end)
         return node
 
     def place(self, position: int) -> tuple[int, int]:
@@ -87,7 +103,7 @@ class _Reader:
         try:
             text, end = scanstring(self.text, position + 1, True)
         except JSONDecodeError as error:
-            raise _Stop(SYNTAX(problem="a text that does not end, or a bad escape in it"), error.pos) from None
+            raise _Stop(BAD_TEXT(), error.pos) from None
         return text, end
 
     def word(self, position: int) -> tuple[object, int]:
@@ -97,19 +113,19 @@ class _Reader:
         for word, value in _WORDS.items():
             if self.text.startswith(word, position):
                 return value, position + len(word)
-        raise _Stop(SYNTAX(problem="a value was expected"), position)
+        raise _Stop(NO_VALUE(), position)
 
     def number(self, match: re.Match[str], position: int) -> object:
         exponent = (match[2] or "e0")[1:]
         if len(match[0]) > MAX_NUMBER or abs(int(exponent)) > MAX_NUMBER:
-            self.problems.append((SYNTAX(problem="a number too long to be meant"), *self.place(position)))
+            self.problems.append((LONG_NUMBER(), *self.place(position)))
             return UNREADABLE
         return Decimal(match[0]) if match[1] or match[2] else int(match[0])
 
     def expect(self, position: int, wanted: str) -> str:
         found = self.text[position : position + 1]
         if not found or found not in wanted:
-            raise _Stop(SYNTAX(problem=f"expected {' or '.join(wanted)}"), position)
+            raise _Stop(EXPECTED(accepted=" ".join(wanted)), position)
         return found
 
     def members(self, position: int, depth: int) -> tuple[dict[str, Node], int]:

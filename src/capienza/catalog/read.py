@@ -42,8 +42,7 @@ def read_offers(
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         open_file(path).close()
-        found = f'"{ending}"' if ending else "none"
-        raise InputError(UNKNOWN_FORM(found=found, accepted=", ".join(ENDINGS)), Place(str(path)))
+        raise InputError(UNKNOWN_FORM(found=path.name[:80], accepted=", ".join(ENDINGS)), Place(str(path)))
     try:
         if ending in (".yaml", ".yml"):
             yield from read_yaml(path, session, yaml_limit)

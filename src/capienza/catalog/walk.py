@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from capienza.catalog.flat import NOT_MONEY, NOT_SIZE
+from capienza.catalog.convert import NOT_A_MOMENT
+from capienza.catalog.flat import NOT_A_DAY, NOT_MONEY, NOT_SIZE
 from capienza.catalog.notes import Notes, Path
 from capienza.errors import Message, Template, template
 from capienza.units import QuantityError, parse_money, parse_size
@@ -24,7 +25,7 @@ UNKNOWN_KEY_NEAR = template(
     "{found} is not a key of an offer here",
     "Did you mean {near}? Accepted: {accepted}.",
 )
-MISSING_KEY = template("catalog.missing-key", "{key} is missing", "Add it; {known} are there.")
+MISSING_KEY = template("catalog.missing-key", "{key} is missing", "An offer needs it: add it, or ask the seller.")
 NOT_TEXT = template("catalog.not-text", "expected text, got {found}", "Put it in quotes if it is meant as text.")
 NOT_LINE = template(
     "catalog.not-one-line",
@@ -53,7 +54,25 @@ NOT_AMOUNT = template(
     'expected decimal text such as "0.40", got {found}',
     "Put the amount in quotes, without sign, currency or thousands mark; null means that it is not known.",
 )
-NOT_PATTERN = template("catalog.not-pattern", "expected {accepted}, got {found}", "Correct it, or leave the key out.")
+NOT_CURRENCY = template(
+    "catalog.not-currency",
+    "expected a currency such as USD, got {found}",
+    "Write its three capital letters (ISO 4217).",
+)
+NOT_COUNTRY = template(
+    "catalog.not-country", "expected a country such as IT, got {found}", "Write its two capital letters (ISO 3166)."
+)
+NOT_CAPABILITY = template(
+    "catalog.not-capability", "expected a compute capability such as 8.9, got {found}", "Put it in quotes."
+)
+NOT_GFX = template(
+    "catalog.not-gfx", "expected an architecture such as gfx942, got {found}", "`rocminfo` prints it on that machine."
+)
+NOT_PROFILE = template(
+    "catalog.not-mig-profile",
+    "expected a MIG profile such as 3g.40gb, got {found}",
+    "Read the profile with `nvidia-smi mig -lgip` on that machine.",
+)
 NOT_WORD = template(
     "catalog.not-word", "expected one of {accepted}, got {found}", "Leave the key out when it is not stated."
 )
@@ -69,18 +88,17 @@ _BY_TITLE: dict[str, Template] = {
     "positive": NOT_POSITIVE,
     "quantity": NOT_QUANTITY,
     "percent": NOT_PERCENT,
+    "currency": NOT_CURRENCY,
+    "country": NOT_COUNTRY,
+    "capability": NOT_CAPABILITY,
+    "gfx": NOT_GFX,
+    "mig profile": NOT_PROFILE,
+    "moment": NOT_A_MOMENT,
+    "day or moment": NOT_A_DAY,
+    "money": NOT_MONEY,
+    "size": NOT_SIZE,
 }
 _QUANTITIES: dict[str, Callable[[str], object]] = {"money": parse_money, "size": parse_size}
-_ACCEPTED = {"money": (NOT_MONEY, "money such as 47.14 USD"), "size": (NOT_SIZE, "a size such as 64 GiB")}
-_EXAMPLES = {
-    "currency": "a currency such as USD",
-    "country": "a country code such as IT",
-    "capability": "a compute capability such as 8.9",
-    "gfx": "an architecture such as gfx942",
-    "mig profile": "a MIG profile such as 3g.40gb",
-    "moment": "a date-time such as 2026-11-30T09:00:00Z",
-    "day or moment": "a date such as 2026-11-30",
-}
 
 
 def check(node: Node, form: type[msgspec.Struct], notes: Notes, strict: bool, path: Path = ()) -> None:
@@ -98,7 +116,7 @@ def check(node: Node, form: type[msgspec.Struct], notes: Notes, strict: bool, pa
         child = members.get(key)
         if child is None:
             if field.required:
-                notes.problem(MISSING_KEY(key=key, known=", ".join(members)[:200] or "no keys"), *path)
+                notes.problem(MISSING_KEY(key=key), *path)
         elif child.value is not UNREADABLE:
             _check_value(child, field.type, notes, strict, (*path, key))
 
@@ -152,13 +170,7 @@ def _refusal(node: Node, kind: Any) -> Message:
         )
     if kind is bool:
         return NOT_TRUTH(found=found)
-    title = _title(kind)
-    if title in _ACCEPTED:
-        refusal, accepted = _ACCEPTED[title]
-        return refusal(found=found, accepted=accepted)
-    if title in _EXAMPLES:
-        return NOT_PATTERN(found=found, accepted=_EXAMPLES[title])
-    return _BY_TITLE[title](found=found)
+    return _BY_TITLE[_title(kind)](found=found)
 
 
 def _title(kind: Any) -> str:
@@ -203,14 +215,12 @@ def shown(node: Node) -> str:
     """A value as a person would recognise it, cut short."""
     value = node.value
     if isinstance(value, dict):
-        return "keys and values"
+        return "{...}"
     if isinstance(value, list):
-        return "a list"
+        return "[...]"
     if isinstance(value, str):
         return f'"{value[:60]}"'
-    if value is None:
-        return "nothing"
-    return str(value)[:60].lower()
+    return "null" if value is None else str(value)[:60].lower()
 
 
 def plain(node: Node) -> Any:

@@ -96,6 +96,7 @@ def _from_config(source: str, artifact: Artifact) -> Model:
         artifact=artifact,
         architecture=architecture,
         refusal=refusal,
+        differences=_differences(architecture, artifact),
         dtype=config_dtype(config) or headers_dtype(artifact),
         scheme=_scheme(quantization, f"{artifact.reference}/config.json") if quantization else None,
     )
@@ -105,6 +106,15 @@ def _scheme(quantization: object, file: str) -> Scheme:
     from capienza.formats.scheme import scheme_from_config
 
     return scheme_from_config(quantization, file)
+
+
+def _differences(architecture: Architecture | None, artifact: Artifact) -> tuple[Message, ...]:
+    """Where the files do not hold what the configuration says. Headers win: the weights are theirs."""
+    if architecture is None or not artifact.tensors:
+        return ()
+    from capienza.architecture.compare import compare_with_tensors
+
+    return compare_with_tensors(architecture, artifact.tensors)
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -49,7 +49,7 @@ def build_ledger(card: Card, model: Model, gpus: int = 1) -> Ledger:
         entries.extend(_conversion(card, model, device))
         if card.task == "inference":
             entries.extend(cache_entries(card, model, device, gpus))
-        entries.extend(missing_entry(entry, device) for entry in missing if _applies(entry.name, card))
+        entries.extend(missing_entry(entry, card, device) for entry in missing if _applies(entry.name, card))
     return Ledger(entries=tuple(entries), gpus=devices)
 
 

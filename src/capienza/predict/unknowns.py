@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from capienza.card.model import Card
 from capienza.errors import Message, Template, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
@@ -45,6 +46,7 @@ ONLY_A_COUNT = template(
     "name the model itself: model.id, or model.path",
 )
 
+A_RULE = "a rule that this version does not have"
 _LENGTHS = ("tokens.required", "concurrency")
 
 INFERENCE_MISSING = (
@@ -128,8 +130,20 @@ def unknown_entry(name: str, phases: tuple[Phase, ...], device: str, needs: tupl
     )
 
 
-def missing_entry(missing: Missing, device: str) -> Entry:
-    """The unknown entry of one GPU."""
+def missing_entry(missing: Missing, card: Card, device: str) -> Entry:
+    """The unknown entry of one GPU: it needs what the card leaves open, or else the rule itself."""
     proof = missing.proof
     message = proof(phases=tuple(missing.phases)) if "{phases}" in proof.text else proof()
-    return unknown_entry(missing.name, missing.phases, device, missing.needs, message)
+    needs = tuple(field for field in missing.needs if not is_stated(card, field))
+    return unknown_entry(missing.name, missing.phases, device, needs or (A_RULE,), message)
+
+
+def is_stated(card: Card, field: str) -> bool:
+    """Does the card state the field that this path names?"""
+    value: object = card
+    for name in field.split("."):
+        options = getattr(value, "options", {})
+        value = options[name] if name in options else getattr(value, name, None)
+        if value in (None, {}):
+            return False
+    return True

@@ -30,6 +30,11 @@ INPUT_LABELS = {
     "cache format": mark("cache format"),
 }
 
+NEED_LABELS = {
+    "model layers": mark("the model's layers"),
+    "a rule that this version does not have": mark("a rule that this version does not have"),
+}
+
 STATUS_LABELS = {
     "chosen": mark("chosen"),
     "estimated": mark("estimated"),

@@ -8,7 +8,7 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Total
 from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
-from capienza.report.labels import ENTRY_LABELS, FIT_LABELS, INPUT_LABELS, STATUS_LABELS, TASK_LABELS, label
+from capienza.report.labels import ENTRY_LABELS, FIT_LABELS, INPUT_LABELS, NEED_LABELS, STATUS_LABELS, TASK_LABELS, label
 from capienza.units import Range
 
 NO_SUCH_ENTRY = template(
@@ -278,12 +278,17 @@ def missing_blocks(sizing: Sizing, say: Say) -> list[Block]:
         say(
             "{name}: needs {needs}; proof expected: {proof}",
             name=say(label(ENTRY_LABELS, entry.name)),
-            needs=", ".join(entry.needs),
+            needs=needs_text(entry, say),
             proof=say.message(entry.expected_proof) if entry.expected_proof else "",
         )
         for entry in seen.values()
     )
     return [Heading(say("Unknown, and not counted as zero")), Items(items)]
+
+
+def needs_text(entry: Entry, say: Say) -> str:
+    """What an unknown entry needs: card fields by their path, anything else in words."""
+    return ", ".join(say(label(NEED_LABELS, need)) for need in entry.needs)
 
 
 def explain_document(sizing: Sizing, name: str, say: Say) -> Document:
@@ -308,7 +313,7 @@ def explain_document(sizing: Sizing, name: str, say: Say) -> Document:
         facts.append((say("source"), say.message(entry.source)))
     if entry.expected_proof is not None:
         facts += [
-            (say("needs"), ", ".join(entry.needs)),
+            (say("needs"), needs_text(entry, say)),
             (say("proof expected"), say.message(entry.expected_proof)),
             (say("what to do"), say.hint(entry.expected_proof)),
         ]

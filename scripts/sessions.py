@@ -1,0 +1,49 @@
+"""Keep the `console` blocks of the documentation true: `update` runs their commands and writes the output, `check` compares."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"```console\n\$ (capienza [^\n]*)\n(.*?)```", re.DOTALL)
+PAGES = ("README.md", "docs/tutorial/first-sizing.md")
+
+
+def run(command: str) -> str:
+    """Standard output of one command, run from the root as a shell would, then standard error."""
+    import shlex
+
+    arguments = [str(Path(sys.executable).parent / "capienza"), *shlex.split(command)[1:]]
+    silent = {name: value for name, value in os.environ.items() if name not in {"CAPIENZA_LANG", "LC_ALL", "LANG"}}
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, env=silent)
+    return done.stdout + done.stderr
+
+
+def refreshed(page: str) -> str:
+    """The page with every block's output as it is now."""
+    return BLOCK.sub(lambda block: f"```console\n$ {block[1]}\n{run(block[1])}```", page)
+
+
+def main(arguments: list[str]) -> int:
+    """Update the pages or compare them."""
+    stale = []
+    for name in PAGES:
+        path = ROOT / name
+        text = path.read_text()
+        now = refreshed(text)
+        if now != text:
+            stale.append(name)
+            if "check" not in arguments:
+                path.write_text(now)
+    if "check" in arguments and stale:
+        sys.stderr.write(f"the output shown is not that of today, run scripts/docs: {', '.join(stale)}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
