@@ -3,11 +3,11 @@
     python bench/fuzz.py 10000 [--seed S] [--kind safetensors --kind card ...] [--cli 100] [--out DIR]
     python bench/fuzz.py --replay DIR
 
-A failure is: an exception that is not one of our errors; more than a second of processor time; more than 64 MB above
-an idle start; an error too long to read; on the command line an exit code outside the table, a trace, "internal
-error", or a control character. Inputs run one after the other in a process of their own, every third also through the
-command line in that process, and `--cli` of them through the installed command. Every failure is saved, smaller, in
-`.bench/fuzz-failures`. Exit code 1 when there is one.
+A failure is: an exception that is not one of our errors; more than a second of processor time (a long list of
+offers: a second for each MB); more than 64 MB above an idle start; an error too long to read; on the command line an
+exit code outside the table, a trace, "internal error", or a control character. Inputs run one after the other in a
+process of their own, every third also through the command line in that process, and `--cli` of them through the
+installed command. Every failure is saved, smaller, in `.bench/fuzz-failures`. Exit code 1 when there is one.
 """
 
 from __future__ import annotations

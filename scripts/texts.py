@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import importlib
 import io
 import pkgutil
@@ -158,7 +159,8 @@ def update(extra: dict[str, str]) -> None:
     """Add missing texts (translated by `extra` where it knows them) and drop the ones no longer used."""
     old = {message.id: str(message.string) for message in load() if message.id} if CATALOGUE.exists() else {}
     fresh = Catalog(locale="it", domain="capienza", project="capienza", header_comment="# Italian texts of Capienza.")
-    fresh.creation_date = fresh.revision_date = None
+    # No clock: the same texts give the same file.
+    fresh.creation_date = fresh.revision_date = datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)
     for text in sorted(all_texts()):
         fresh.add(text, extra.get(text) or old.get(text) or "")
     CATALOGUE.parent.mkdir(parents=True, exist_ok=True)

@@ -41,8 +41,6 @@ class Runner:
 
     def try_case(self, case: Case, form: list[str] | None) -> Outcome:
         """The outcome of one input."""
-        if self.worker is not None and self.worker.poll() is not None:
-            self.stop()
         worker = self.worker or self.start()
         assert worker.stdin
         lay_out(case.files, Path(self.folder.name))
@@ -56,7 +54,10 @@ class Runner:
             code = worker.wait()
             self.stop()
             return Outcome("died", f"worker ended with {code}", self._told())
-        return Outcome(*json.loads(line))
+        outcome, drifted = json.loads(line)
+        if drifted:
+            self.stop()
+        return Outcome(*outcome)
 
     def start(self) -> subprocess.Popen[bytes]:
         """A new worker, warm. Raises `SystemExit` when the sound inputs are not accepted."""

@@ -19,12 +19,14 @@ from types import FrameType
 from typing import NamedTuple
 
 MAX_CPU_S = 1.0
+OFFERS_CPU_S_PER_BYTE = 1e-6
+"""A long list of offers that are in order may take longer: a second for each MB of it."""
 MAX_FACE_CPU_S = 2.0
-"""Reading and showing, once more and in a fresh pair of objects."""
+"""Reading once more, and showing."""
 MAX_GROWTH_BYTES = 64 * 1024**2
 MAX_MESSAGE = 4000
 ADDRESS_SPACE_BYTES = 6 * 1024**3
-FORMS = ([], ["--json"], ["--format", "md"])
+FORMS = ([], ["--json"], ["--format", "md"], ["--lang", "it"])
 ACCEPTED_CODES = (0, 3, 4, 5, 10, 11)
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -123,11 +125,12 @@ def _status(name: str) -> int:
 
 def try_input(kind: str, target: str, form: list[str] | None, watch: Watch) -> Outcome:
     """The library's answer to the input in the current folder; with a `form` also that of the command line."""
-    outcome = _guarded(watch, MAX_CPU_S, lambda: _library(kind, target))
+    more_s = Path(target).stat().st_size * OFFERS_CPU_S_PER_BYTE if kind == "offers" else 0.0
+    outcome = _guarded(watch, MAX_CPU_S + more_s, lambda: _library(kind, target))
     if form is None or outcome.failed:
         return outcome
     argv = [*arguments(kind, target), *form]
-    shown = _guarded(watch, MAX_FACE_CPU_S, lambda: _face(argv))
+    shown = _guarded(watch, MAX_FACE_CPU_S + more_s, lambda: _face(argv))
     if shown.failed:
         return shown._replace(what=f"cli {shown.what}", detail=f"{argv}\n{shown.detail}")
     return outcome
@@ -184,7 +187,7 @@ def _refusal(error: BaseException) -> Outcome:
     for row in rows:
         longest = max(len(str(row[part])) for part in ("message", "where", "hint"))
         if longest > MAX_MESSAGE:
-            return Outcome("message", f"of {longest // 1000} kB from {row['code']}", str(row)[:500])
+            return Outcome("message", f"too long from {row['code']}", f"{longest} characters: {str(row)[:500]}")
     json.dumps(rows, default=str)
     return Outcome("refused", f"{type(error).__name__} {error.message.code}")
 

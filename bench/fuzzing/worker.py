@@ -1,7 +1,7 @@
 """The process that reads inputs: it does nothing else, so that its time and memory are those of reading.
 
-It is told on stdin, one JSON line each, what stands in its folder, and answers with one line. It ends when reading has
-left memory behind, so that the next input is measured from an idle start again.
+It is told on stdin, one JSON line each, what stands in its folder, and answers with one line: the outcome, and whether it
+ends because reading has left memory behind, so that the next input is measured from an idle start again.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def work(kind: str, folder: Path) -> None:
     print(READY, file=answers, flush=True)
     for line in sys.stdin:
         target, form = json.loads(line)
-        print(json.dumps(try_input(kind, target, form, watch)), file=answers, flush=True)
-        if watch.drift_bytes > MAX_DRIFT_BYTES:
+        outcome = try_input(kind, target, form, watch)
+        drifted = watch.drift_bytes > MAX_DRIFT_BYTES
+        print(json.dumps([outcome, drifted]), file=answers, flush=True)
+        if drifted:
             break

@@ -61,7 +61,7 @@ def fill(text: str, unit: str, end: str = "") -> str:
 
 LAST = '"z":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}'
 HUGE_NAMES = '{"' + '":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"'.join(
-    f"{number:x}" + "n" * 200 for number in range(MAX_TENSORS)
+    f"{number:x}" + "n" * 120 for number in range(MAX_TENSORS)
 )
 SAFETENSORS: dict[str, Callable[[], bytes]] = {
     "every tensor allowed": lambda: safetensors_bytes(tensors(MAX_TENSORS, LAST), 1),
@@ -132,7 +132,6 @@ def test_index(tmp_path, end):
     (tmp_path / "model.safetensors.index.json").write_text(text)
     code, grown = measure(tmp_path)
     assert code.startswith("artifacts.index-")
-    print("GROWN", code, grown / 1e6)
     assert grown < LIMIT_BYTES
 
 
@@ -140,5 +139,4 @@ def check(path: Path, data: bytes, prefix: str) -> None:
     path.write_bytes(data)
     code, grown = measure(path)
     assert code.startswith(prefix)
-    print("GROWN", code, grown / 1e6)
     assert grown < LIMIT_BYTES

@@ -233,6 +233,24 @@ def test_hostile_indexes(tmp_path, code, text):
     assert code_of(tmp_path) == code
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 40, 60, 100, 333, 10**6])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_index_reads_the_same_in_pieces(tmp_path, monkeypatch, piece_bytes, indent):
+    monkeypatch.setattr("capienza.artifacts.index.PIECE_BYTES", piece_bytes)
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    weight_map = {f'layer.{row}.a, "b.safetensors",{{}}': names[row % 2] for row in range(20)}
+    for number, name in enumerate(names):
+        write_safetensors(tmp_path / name, {key: ("U8", [1]) for key in list(weight_map)[number::2]})
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {key.replace('"', "'"): name for key, name in weight_map.items()}}))
+    assert code_of(tmp_path) == "index-missing-tensor"
+    plain = {key.replace('"', "'"): name for key, name in weight_map.items()}
+    for number, name in enumerate(names):
+        write_safetensors(tmp_path / name, {key: ("U8", [1]) for key in list(plain)[number::2]})
+    index.write_text(json.dumps({"weight_map": plain, "metadata": {}}, indent=indent))
+    assert sorted(tensor.name for tensor in open_model(str(tmp_path)).tensors) == sorted(plain)
+
+
 def test_tensors_the_index_forgets_are_counted_and_reported(tmp_path):
     weight_map = write_sharded(tmp_path, TWO_SHARDS)
     del weight_map["b"]

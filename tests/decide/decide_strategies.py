@@ -63,7 +63,7 @@ positive_records = st.one_of(
         ),
         scopes,
         plans,
-        st.sampled_from([3 * GIB, 5 * GIB]),
+        st.sampled_from([4 * GIB, 5 * GIB]),
         st.sampled_from(["device", "process", "reserved"]),
     ),
     st.builds(lambda scope, inputs: make_quality(scope=scope, inputs=inputs), scopes, plans),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 Parameter = tuple[str, tuple[int, ...], str]
 
 
@@ -85,5 +87,7 @@ def gpt_oss(layers: int, experts: int) -> list[Parameter]:
     return made
 
 
-LLAMA_31_8B = {"layers": 32, "hidden": 4096, "intermediate": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
-MISTRAL_7B = {"layers": 32, "hidden": 4096, "intermediate": 14336, "heads": 32, "kv_heads": 8, "vocab": 32000}
+MISTRAL_7B: dict[str, Any] = {
+    "layers": 32, "hidden": 4096, "intermediate": 14336, "heads": 32, "kv_heads": 8, "vocab": 32000
+}  # fmt: skip
+LLAMA_31_8B: dict[str, Any] = {**MISTRAL_7B, "vocab": 128256}

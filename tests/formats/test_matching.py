@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capienza.errors import InputError, Place
-from capienza.formats import expressions
-from capienza.formats.expressions import MAX_WORK, ExpressionError, Matcher
+from capienza.formats import matcher as matcher_module
+from capienza.formats.expressions import ExpressionError
 from capienza.formats.layout import Style
+from capienza.formats.matcher import MAX_WORK, Matcher
 from capienza.formats.matching import Module, checked, matches, module_names
 
 PLACE = Place("config.json", key="quantization_config.ignore")
@@ -169,7 +170,7 @@ def test_too_large_together_is_refused() -> None:
 
 
 def test_too_costly_while_matching_is_refused_by_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expressions, "MAX_WORK", 2000)
+    monkeypatch.setattr(matcher_module, "MAX_WORK", 2000)
     patterns = checked("target", tuple(f"re:.*[a-m].{{{index}}}z" for index in range(1, 60)), PLACE)
     with pytest.raises(InputError, match=r"^model\.0\.abc.*the 59 patterns .* too costly"):
         matches("target", patterns, names("model.0.abcdefghijklmnopqrstuvwxyabcdefghijklmnopqrstuvwxy"))

@@ -53,7 +53,7 @@ def model_of(arch: dict[str, Any]) -> list[Parameter]:
     return decoder(
         layers=arch["num_hidden_layers"],
         hidden=arch["hidden_size"],
-        intermediate=arch.get("moe_intermediate_size") if experts else arch["intermediate_size"],
+        intermediate=arch["moe_intermediate_size" if experts else "intermediate_size"],
         heads=arch["num_attention_heads"],
         kv_heads=arch["num_key_value_heads"],
         head_dim=arch.get("head_dim"),

@@ -235,13 +235,13 @@ def test_published_configurations_are_read(config: dict[str, Any]) -> None:
         ({"quant_method": "gptq", "bits": "4"}, "bits", "found '4'"),
         ({"quant_method": "gptq", "bits": True}, "bits", "found True"),
         ({"quant_method": "gptq"}, "bits", "this key is missing; accepted: 2, 3, 4, 8"),
-        ({"quant_method": "gptq", "bits": 4, "group_size": 0}, "group_size", "a positive whole number, -1"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 0}, "group_size", "found 0; accepted: >= 1, -1"),
         ({"quant_method": "gptq", "bits": 4, "groupsize": 128}, "groupsize", "did you mean group_size?"),
         ({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}, "checkpoint_format", "'marlin'"),
         ({"quant_method": "gptq", "bits": 4, "is_marlin_format": True}, "is_marlin_format", "accepted: false"),
         ({"quant_method": "gptq", "bits": 4, "dynamic": {".*": {"bit": 8}}}, "dynamic..*.bit", "did you mean bits?"),
         ({"quant_method": "gptq", "bits": 4, "dynamic": {"(?!a)": {}}}, "dynamic", "the pattern (?!a)"),
-        ({"quant_method": "gptq", "bits": 4, "dynamic": {".*": 3}}, "dynamic", "a mapping for each pattern"),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {".*": 3}}, "dynamic", "found 3; accepted: {"),
         (
             {"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": "q"},
             "modules_in_block_to_quantize",
@@ -249,9 +249,13 @@ def test_published_configurations_are_read(config: dict[str, Any]) -> None:
         ),
         ({"quant_method": "awq", "bits": 8}, "bits", "accepted: 4"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "version", "found 'gemv'; accepted: gemm"),
-        ({"quant_method": "awq", "bits": 4, "modules_to_not_convert": [1]}, "modules_to_not_convert", "module names"),
-        ({"load_in_4bit": True, "load_in_8bit": True}, "load_in_4bit", "exactly one"),
-        ({"quant_method": "bitsandbytes"}, "load_in_4bit", "exactly one"),
+        ({"quant_method": "awq", "bits": 4, "modules_to_not_convert": [1]}, "modules_to_not_convert", "found [1]"),
+        (
+            {"load_in_4bit": True, "load_in_8bit": True},
+            "load_in_4bit",
+            "accepted: load_in_4bit: true, load_in_8bit: true",
+        ),
+        ({"quant_method": "bitsandbytes"}, "load_in_4bit", "accepted: load_in_4bit: true, load"),
         ({"load_in_4bit": True, "bnb_4bit_quant_type": "nf5"}, "bnb_4bit_quant_type", "accepted: fp4, nf4"),
         ({"load_in_4bit": True, "bnb_4bit_quant_storage": "int4"}, "bnb_4bit_quant_storage", "uint8, int8"),
         ({"quant_method": "fp8", "weight_block_size": [128]}, "weight_block_size", "found [128]"),
@@ -297,9 +301,28 @@ def test_every_problem_is_reported_at_once() -> None:
 
 @pytest.mark.parametrize("method", sorted(REFUSED))
 def test_refused_methods_say_why_and_which_way_the_error_would_go(method: str) -> None:
-    with pytest.raises(InputError, match="would be too much") as caught:
+    with pytest.raises(InputError, match=f"{method} is not computed: .*would be too much") as caught:
         scheme_from_config({"quant_method": method.upper()}, "config.json")
-    assert REFUSED[method] in str(caught.value)
+    assert caught.value.message.code == REFUSED[method].code
+
+
+def test_gpt2_modules_are_linear_for_some_methods_only() -> None:
+    """Conv1D keeps (in, out): bitsandbytes and GPTQ take it, the others look for linear modules."""
+    name, shape = "transformer.h.0.mlp.c_fc.weight", (96, 384)
+    taken = {
+        method: quantised(name, shape, "mlp", scheme_named(method), transposed=True)
+        for method in ("nf4", "int8", "gptq-int4-g32", "fp8", "awq-int4-g32", "w8a8", "nvfp4")
+    }
+    assert taken == {
+        "nf4": True, "int8": True, "gptq-int4-g32": True, "fp8": False, "awq-int4-g32": False, "w8a8": False,
+        "nvfp4": False,
+    }  # fmt: skip
+    parts = {
+        t.name[-7:]: t.shape for t in stored(name, shape, "mlp", scheme_named("gptq-int4-g32"), "fp16", transposed=True)
+    }
+    assert parts["qweight"] == (12, 384)
+    by_class = scheme_from_config(compressed([], ["Linear"]), "config.json")
+    assert not quantised(name, shape, "mlp", by_class, transposed=True)
 
 
 @pytest.mark.oracle

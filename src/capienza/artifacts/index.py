@@ -81,7 +81,8 @@ def _pieces(raw: msgspec.Raw) -> list[bytes]:
         piece = bytes(view[begin : min(begin + PIECE_BYTES, end)])
         if begin + len(piece) < end:
             # Every name of a file ends so; inside a key, the quote would have a backslash before it.
-            piece = piece[: piece.rfind(END_OF_ENTRY) + len(END_OF_ENTRY)] or bytes(view[begin:end])
+            cut = piece.rfind(END_OF_ENTRY)
+            piece = bytes(view[begin:end]) if cut < 0 else piece[: cut + len(END_OF_ENTRY)]
         begin += len(piece)
         pieces.append(b"{" + piece.rstrip(b", \r\n\t") + b"}")
     return pieces[::-1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -13,9 +12,9 @@ from capienza.catalog.forms import TEXT_KEYS
 from capienza.catalog.lines import lines
 from capienza.catalog.offer import Offer
 from capienza.catalog.session import Session, form_of
-from capienza.catalog.walk import NOT_LIST, shown
+from capienza.catalog.walk import NOT_LIST, plain, shown
 from capienza.errors import Place, template
-from capienza.yamlmarks import UNREADABLE, Limits, Node, read, read_bytes
+from capienza.yamlmarks import Limits, Node, read, read_bytes
 
 TOO_MANY = template(
     "catalog.too-many-yaml-offers",
@@ -46,8 +45,12 @@ def read_yaml(path: Path, session: Session, limit: int | None) -> Iterator[Offer
             session.problems.add(NOT_LIST(found=shown(reading.root)), Place(session.file, reading.root.line, 1))
             continue
         for item in items:
-            node = _shifted(item, first - 1) if first > 1 else item
-            if (offer := _offer(node, session, bool(reading.problems))) is not None:
+            node = _settled(item, first - 1)
+            place = Place(session.file, node.line, node.column)
+            if reading.problems:
+                session.count(place)
+                session.explain(node, place)
+            elif (offer := _offer(node, place, session)) is not None:
                 yield offer
 
 
@@ -82,56 +85,24 @@ def _chunks(path: Path) -> Iterator[tuple[int, bytes]]:
     yield first, b"".join(held)
 
 
-def _offer(node: Node, session: Session, noted: bool) -> Offer | None:
-    place = Place(session.file, node.line, node.column)
+def _offer(node: Node, place: Place, session: Session) -> Offer | None:
     try:
-        form = msgspec.convert(_plain(node), form_of(node))
-    except (msgspec.ValidationError, _UnreadableError) as error:
-        if not (noted and isinstance(error, _UnreadableError)):
-            session.refused(place, lambda: _with_text(node), error)
-        else:
-            session.count(place)
+        form = msgspec.convert(plain(node), form_of(node))
+    except msgspec.ValidationError as error:
+        session.refused(place, lambda: node, error)
         return None
     return session.offer(form, place, lambda: node)
 
 
-class _UnreadableError(ValueError):
-    """A value whose problem is already noted."""
-
-
-def _plain(node: Node, key: str | None = None) -> Any:
-    """The tree without its places; a number that stands for text becomes the text."""
+def _settled(node: Node, by: int, key: str | None = None) -> Node:
+    """The same tree `by` lines further down, with the numbers that stand for text as text."""
     value = node.value
     if isinstance(value, dict):
-        return {name: _plain(child, name) for name, child in value.items()}
-    if isinstance(value, list):
-        return [_plain(child) for child in value]
-    if value is UNREADABLE:
-        raise _UnreadableError
-    if key in TEXT_KEYS and isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return str(value)
-    return value
-
-
-def _with_text(node: Node, key: str | None = None) -> Node:
-    """The same tree with such numbers as text, for the walk that explains what is wrong."""
-    value = node.value
-    if isinstance(value, dict):
-        value = {name: _with_text(child, name) for name, child in value.items()}
+        value = {name: _settled(child, by, name) for name, child in value.items()}
     elif isinstance(value, list):
-        value = [_with_text(child) for child in value]
+        value = [_settled(child, by) for child in value]
     elif key in TEXT_KEYS and isinstance(value, int | Decimal) and not isinstance(value, bool):
         value = str(value)
-    return Node(value, node.line, node.column, node.key_line, node.key_column)
-
-
-def _shifted(node: Node, by: int) -> Node:
-    """The same tree `by` lines further down."""
-    value = node.value
-    if isinstance(value, dict):
-        value = {name: _shifted(child, by) for name, child in value.items()}
-    elif isinstance(value, list):
-        value = [_shifted(child, by) for child in value]
     return Node(value, node.line + by, node.column, node.key_line + by if node.key_line else 0, node.key_column)
 
 

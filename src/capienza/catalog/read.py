@@ -13,7 +13,7 @@ from capienza.catalog.lines import open_file
 from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
 from capienza.catalog.session import Session
-from capienza.errors import InputError, Place, template
+from capienza.errors import InputError, InputErrors, Place, template
 
 UNKNOWN_FORM = template(
     "catalog.unknown-file-form",
@@ -52,8 +52,8 @@ def read_offers(
             yield from read_jsonl(path, session)
         else:
             yield from read_json(path, session)
-    except InputError as error:
-        if session.problems.kept and error not in session.problems.kept and not hasattr(error, "problems"):
-            session.stop(error.message, error.place)
+    except InputErrors:
         raise
+    except InputError as error:
+        session.stop(error.message, error.place)
     session.end()

@@ -75,12 +75,15 @@ class Session:
         before = self.problems.count
         root = tree()
         if root is not None:
-            notes = Notes()
-            form = form_of(root)
-            check(root, form, notes, strict)
-            self.settle(notes, place, lambda: root, False, None)
+            self.explain(root, place, strict)
         if self.problems.count == before:
             self.problems.add(NOT_AN_OFFER(problem=str(error)[:200]), place)
+
+    def explain(self, root: Node, place: Place, strict: bool = True) -> None:
+        """Note every structural problem of one offer."""
+        notes = Notes()
+        check(root, form_of(root), notes, strict)
+        self.settle(notes, place, lambda: root, False, None)
 
     def settle(self, notes: Notes, place: Place, tree: Tree, is_flat: bool, offer: str | None) -> None:
         """Give places to what was noted about one offer."""

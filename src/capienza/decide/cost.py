@@ -9,7 +9,7 @@ No price, rate or volume is presumed: what is not stated leaves a figure None an
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import msgspec
 
@@ -19,6 +19,7 @@ from capienza.errors import Message, template
 from capienza.units import Money
 
 SECONDS = Decimal(3600)
+SMALLEST = Decimal("0.0001")
 
 PRICE_UNKNOWN = template(
     "decide.price-unknown",
@@ -144,12 +145,18 @@ def cost_of(offer: Offer, hours: Hours, storage_bytes: int | None = None) -> Cos
         notes.append(TAX_UNSTATED())
     depends_on_hours = by_hour or any(fee.unit in ("per_hour", "per_gb_month") for fee in offer.fees)
     return Cost(
-        minimum=Money(least, price.money.currency),
-        planned=None if missing else Money(plan, price.money.currency),
+        minimum=Money(rounded(least, ROUND_FLOOR), price.money.currency),
+        planned=None if missing else Money(rounded(plan, ROUND_CEILING), price.money.currency),
         is_exact=not missing and (hours.is_documented or not depends_on_hours),
         missing=tuple(missing),
         notes=tuple(notes),
     )
+
+
+def rounded(amount: Decimal, rounding: str) -> Decimal:
+    """At most four decimals: the least downwards, the planned upwards, so that rounding neither excludes nor admits."""
+    exponent = amount.as_tuple().exponent
+    return amount.quantize(SMALLEST, rounding) if isinstance(exponent, int) and exponent < -4 else amount
 
 
 def _units(offer: Offer) -> int | None:

@@ -51,7 +51,7 @@ class Blocks4(msgspec.Struct, frozen=True):
         """Codes, scales and code tables."""
         elements = matrix.rows * matrix.columns
         dtype, size = STORAGE[self.storage]
-        words = matrix.groups(2 * size, f"4-bit codes in {self.storage}", elements + elements % 2)
+        words = matrix.groups(2 * size, f"4 bit {self.storage}", elements + elements % 2)
         blocks = ceil_div(elements, BLOCK)
         code = Part("weight.quant_map", (CODE_ENTRIES,), "fp32")
         packed = Part("weight", (words, 1), dtype)
@@ -69,13 +69,13 @@ class Blocks4(msgspec.Struct, frozen=True):
 
 def bitsandbytes_8bit() -> Scheme:
     """LLM.int8() made while loading: every linear module but the head."""
-    return Scheme(method="bitsandbytes", name="int8", layout=Rows8(), fused_experts=False)
+    return Scheme(method="bitsandbytes", name="int8", layout=Rows8(), fused_experts=False, conv1d=True)
 
 
 def bitsandbytes_4bit(kind: str, double: bool) -> Scheme:
     """nf4 or fp4 made while loading: every linear module but the head."""
     name = f"{kind}_double" if double else kind
-    return Scheme(method="bitsandbytes", name=name, layout=Blocks4(kind, double), fused_experts=False)
+    return Scheme(method="bitsandbytes", name=name, layout=Blocks4(kind, double), fused_experts=False, conv1d=True)
 
 
 def read_bitsandbytes(keys: Keys) -> Scheme:
@@ -83,7 +83,7 @@ def read_bitsandbytes(keys: Keys) -> Scheme:
     eight = keys.flag("load_in_8bit", keys.flag("_load_in_8bit"))
     four = keys.flag("load_in_4bit", keys.flag("_load_in_4bit"))
     if eight == four:
-        keys.refuse("load_in_4bit", four, ("exactly one of load_in_4bit and load_in_8bit true",))
+        keys.refuse("load_in_4bit", four, ("load_in_4bit: true", "load_in_8bit: true"))
     kind = keys.word("bnb_4bit_quant_type", ("fp4", "nf4"), "fp4")
     double = keys.flag("bnb_4bit_use_double_quant")
     storage = keys.word("bnb_4bit_quant_storage", STORAGE, "uint8")

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from capienza.errors import NOWHERE, InputError, Place, template
+from capienza.errors import NOWHERE, InputError, Message, Place, Template, template
 
-UNKNOWN_FORMAT = template(
-    "formats.unknown",
-    "the number format {found} is not known{suggestion}",
+UNKNOWN_FORMAT = template("formats.unknown", "the number format {found} is not known", "use one of: {accepted}")
+MISSPELT_FORMAT = template(
+    "formats.misspelt",
+    "the number format {found} is not known; did you mean {suggestion}?",
     "use one of: {accepted}",
 )
 PARTIAL_ROW = template(
@@ -163,22 +164,22 @@ SAFETENSORS_DTYPES: dict[str, str] = {
 """Names of the dtypes in a safetensors header."""
 
 
-def did_you_mean(found: str, accepted: Iterable[str]) -> str:
-    """`"; did you mean x?"` for the nearest accepted name, or nothing."""
+def unknown(plain: Template, misspelt: Template, found: str, accepted: Iterable[str], meant: str = "") -> Message:
+    """The message for a word that is not accepted, with the nearest accepted one when there is any."""
     from difflib import get_close_matches  # late: only an error needs it
 
-    near = get_close_matches(found.lower()[:64], list(accepted), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    words = tuple(accepted)
+    near = [meant] if meant else get_close_matches(found.lower()[:64], words, n=1)
+    if near:
+        return misspelt(found=found[:64], accepted=words, suggestion=near[0])
+    return plain(found=found[:64], accepted=words)
 
 
 def block_of(name: str, place: Place = NOWHERE) -> Block:
     """The block of a format. Raises `InputError` for a name that is not in `BLOCKS`."""
     block = BLOCKS.get(name)
     if block is None:
-        accepted = tuple(BLOCKS)
-        raise InputError(
-            UNKNOWN_FORMAT(found=name[:64], suggestion=did_you_mean(name, accepted), accepted=accepted), place
-        )
+        raise InputError(unknown(UNKNOWN_FORMAT, MISSPELT_FORMAT, name, BLOCKS), place)
     return block
 
 

@@ -49,7 +49,7 @@ class Integers(msgspec.Struct, frozen=True):
 
     def parts(self, matrix: Matrix) -> tuple[Part, ...]:
         """Weight, scales and what asymmetry, packing and activation order add."""
-        groups = 1 if self.group is None else matrix.groups(self.group, f"int{self.bits} in groups of {self.group}")
+        groups = 1 if self.group is None else matrix.groups(self.group, f"int{self.bits} g{self.group}")
         scale_shape = matrix.vector if self.per_tensor else (matrix.rows, groups)
         scale_dtype = self.scale_dtype or matrix.dtype
         parts: list[Part] = []
@@ -118,7 +118,7 @@ def _by_strength(groups: list[Rule]) -> list[Rule]:
 def _group(keys: Keys, label: str, found: Any, whole: str) -> tuple[Rule, str] | None:
     """The rule of one group and its format; None when the group does not touch weights."""
     if not isinstance(found, Mapping):
-        keys.refuse("config_groups", found, ("a mapping for each group",))
+        keys.refuse("config_groups", found, ('{"group_0": {...}}',))
         return None
     inner = Keys(found, keys.file, keys.method, f"{keys.path}.config_groups.{label}")
     targets = inner.names("targets") or ()
@@ -154,7 +154,7 @@ def _layout(weights: Keys, outer: Keys, stored_as: str, activations: Mapping[str
     elif stored_as in PLAIN_FORMATS and kind == "float" and bits != 8:
         weights.refuse("num_bits", bits, (8,))
     if strategy in {"group", "tensor_group"} and group is None:
-        weights.refuse("group_size", None, ("a positive whole number",))
+        weights.refuse("group_size", None, (">= 1",))
     sides = _sides(weights, block, strategy)
     outer.problems += weights.leftovers()
     if stored_as == "nvfp4-pack-quantized":
@@ -180,5 +180,5 @@ def _sides(weights: Keys, block: Any, strategy: str) -> tuple[int | None, int | 
         block = [int(side) for side in block.split("x")]
     if isinstance(block, list) and len(block) == 2 and all(type(side) is int and 0 < side < 2**31 for side in block):
         return (block[0], block[1])
-    weights.refuse("block_structure", block, ("two positive whole numbers such as [128, 128]",))
+    weights.refuse("block_structure", block, ("[128, 128]",))
     return (None, None)

@@ -114,7 +114,7 @@ def _block(keys: Keys, found: Any) -> tuple[int, int] | None:
         and all(isinstance(side, int) and not isinstance(side, bool) and 0 < side < 2**31 for side in found)
     ):
         return found[0], found[1]
-    keys.refuse("weight_block_size", found, ("null", "two positive whole numbers such as [128, 128]"))
+    keys.refuse("weight_block_size", found, ("null", "[128, 128]"))
     return None
 
 

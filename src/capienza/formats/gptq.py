@@ -80,7 +80,7 @@ class Awq(msgspec.Struct, frozen=True):
 
     def parts(self, matrix: Matrix) -> tuple[Part, ...]:
         """Packed weight, packed zero points and scales."""
-        groups = 1 if self.group is None else matrix.groups(self.group, f"awq in groups of {self.group}")
+        groups = 1 if self.group is None else matrix.groups(self.group, f"awq g{self.group}")
         words = matrix.groups(WORD_BITS // 4, "awq 4 bit", matrix.rows)
         return (
             Part("qweight", (matrix.columns, words), "int32"),
@@ -91,7 +91,9 @@ class Awq(msgspec.Struct, frozen=True):
 
 def gptq_scheme(bits: int, group: int | None) -> Scheme:
     """GPTQ on the decoder's linear modules."""
-    return Scheme(method="gptq", name=_name("gptq", bits, group), layout=Gptq(bits, group), roles=DECODER_ROLES)
+    return Scheme(
+        method="gptq", name=_name("gptq", bits, group), layout=Gptq(bits, group), roles=DECODER_ROLES, conv1d=True
+    )
 
 
 def awq_scheme(group: int | None) -> Scheme:
@@ -147,7 +149,7 @@ def _listed(keys: Keys) -> tuple[str, ...] | None:
         found, list
     ) else None  # fmt: skip
     if flat is None or not all(isinstance(name, str) for name in flat):
-        keys.refuse("modules_in_block_to_quantize", found, ("a list of lists of module names",))
+        keys.refuse("modules_in_block_to_quantize", found, ('[["...", ...], ...]',))
         return None
     return tuple(flat)
 
@@ -172,7 +174,7 @@ def _dynamic(keys: Keys, bits: int, group: int | None) -> tuple[Rule, ...]:
 def _mapping_or_empty(keys: Keys, found: Any) -> Mapping[str, Any]:
     if isinstance(found, Mapping):
         return found
-    keys.refuse("dynamic", found, ("a mapping for each pattern",))
+    keys.refuse("dynamic", found, ('{"-:...": {...}}',))
     return {}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from capienza.errors import InputError, InputErrors, Place, template
-from capienza.formats.blocks import did_you_mean
+from capienza.formats.blocks import unknown
 from capienza.formats.layout import Layout, Rule, Style
 from capienza.formats.matching import checked
 
@@ -19,8 +19,13 @@ BAD_VALUE = template(
 )
 UNKNOWN_KEY = template(
     "formats.quantization-key",
-    "this key is not known for {method}{suggestion}; it may change what is stored",
+    "the key {found} is not known here; it may change what is stored",
     "remove it if it has no effect on the weights, or size them from the checkpoint's own tensors",
+)
+MISSPELT_KEY = template(
+    "formats.quantization-key-misspelt",
+    "the key {found} is not known here; did you mean {suggestion}?",
+    "correct it, or remove it if it has no effect on the weights",
 )
 MISSING_KEY = template("formats.quantization-missing", "this key is missing; accepted: {accepted}", "add it")
 
@@ -28,7 +33,7 @@ MISSING_KEY = template("formats.quantization-missing", "this key is missing; acc
 class Keys:
     """The keys of one mapping, taken one by one; `done` reports what is wrong or left over."""
 
-    def __init__(self, config: Mapping[str, Any], file: str, method: str, path: str = ROOT) -> None:
+    def __init__(self, config: Mapping[str, Any], file: str | None, method: str, path: str = ROOT) -> None:
         self.config = config
         self.file = file
         self.method = method
@@ -72,7 +77,7 @@ class Keys:
         if found is None:
             return default
         if isinstance(found, bool) or not isinstance(found, int) or not (found == -1 or 0 < found < 2**31):
-            self.refuse(key, found, ("a positive whole number", "-1"))
+            self.refuse(key, found, (">= 1", "-1"))
             return default
         return None if found == -1 else found
 
@@ -98,7 +103,7 @@ class Keys:
             if found is None:
                 continue
             if not isinstance(found, list | tuple) or not all(isinstance(name, str) for name in found):
-                self.refuse(key, found, ("a list of module names",))
+                self.refuse(key, found, ('["...", ...]',))
             elif given is None:
                 given = tuple(name for name in found if name)
         return given
@@ -108,7 +113,7 @@ class Keys:
         found = self._take(key)
         if found is None or isinstance(found, Mapping):
             return found
-        self.refuse(key, found, ("a mapping",))
+        self.refuse(key, found, ("{...}",))
         return None
 
     def raw(self, key: str) -> Any:
@@ -128,7 +133,7 @@ class Keys:
         """Every problem found, unknown keys included."""
         for key in self.config:
             if key not in self.taken:
-                message = UNKNOWN_KEY(method=self.method, suggestion=did_you_mean(str(key), self.taken))
+                message = unknown(UNKNOWN_KEY, MISSPELT_KEY, str(key), sorted(self.taken))
                 self.problems.append(InputError(message, self.place(str(key)[:64])))
         return self.problems[:20]
 

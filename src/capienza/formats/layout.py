@@ -89,7 +89,8 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     """How a whole model is held: the first rule that matches a module decides, else its role does.
 
     `method` names the library's method and `name` the format for people. Matrices whose role is in `roles` take
-    `layout`. `fused_experts` is false when the method leaves experts fused into one tensor unquantised.
+    `layout`. `fused_experts` is false when the method leaves experts fused into one tensor unquantised, `conv1d`
+    true when it also takes GPT-2's transposed modules.
     `dtype` overrides the model's own format for everything unquantised (plain formats).
     """
 
@@ -99,6 +100,7 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = LINEAR_ROLES
     rules: tuple[Rule, ...] = ()
     fused_experts: bool = True
+    conv1d: bool = False
     dtype: str | None = None
 
 

@@ -17,8 +17,9 @@ from functools import lru_cache
 import msgspec
 
 from capienza.errors import InputError, Place, template
-from capienza.formats.expressions import ExpressionError, Matcher
+from capienza.formats.expressions import ExpressionError
 from capienza.formats.layout import Style
+from capienza.formats.matcher import Matcher
 
 BAD_PATTERN = template(
     "formats.pattern",

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from capienza.errors import NOWHERE, InputError, Place, template
+from capienza.errors import NOWHERE, InputError, Place, Template, template
 from capienza.formats.bitsandbytes import bitsandbytes_4bit, bitsandbytes_8bit, read_bitsandbytes
-from capienza.formats.blocks import did_you_mean, tensor_bytes
+from capienza.formats.blocks import tensor_bytes, unknown
 from capienza.formats.compressed import read_compressed, w4a16_scheme, w8a8_scheme
 from capienza.formats.fp4 import mxfp4_scheme, nvfp4_scheme, read_mxfp4
 from capienza.formats.fp8 import fp8_scheme, read_fbgemm, read_fp8
@@ -27,15 +27,12 @@ from capienza.formats.tensor import Tensor
 
 __all__ = ["WEIGHT_FORMATS", "Scheme", "bits_per_weight", "quantised", "scheme_from_config", "scheme_named", "stored"]
 
-UNKNOWN_METHOD = template(
-    "formats.quantization-method",
-    "found {found}{suggestion}; accepted: {accepted}",
-    "size the weights from the checkpoint's own tensors, whose bytes need no method",
-)
-REFUSED_METHOD = template(
-    "formats.quantization-method-refused",
-    "{found} is not computed: {reason}. Counting the weights unquantised would be too much",
-    "size the weights from the checkpoint's own tensors, whose bytes need no method",
+_OWN_TENSORS = "size the weights from the checkpoint's own tensors, whose bytes need no method"
+UNKNOWN_METHOD = template("formats.quantization-method", "found {found}; accepted: {accepted}", _OWN_TENSORS)
+MISSPELT_METHOD = template(
+    "formats.quantization-method-misspelt",
+    "found {found}; did you mean {suggestion}?",
+    "accepted: {accepted}; or size the weights from the checkpoint's own tensors",
 )
 NO_METHOD = template(
     "formats.quantization-method-missing",
@@ -44,7 +41,12 @@ NO_METHOD = template(
 )
 UNKNOWN_WEIGHT_FORMAT = template(
     "formats.weight-format",
-    "the weight format {found} is not known{suggestion}",
+    "the weight format {found} is not known",
+    "use one of: {accepted}",
+)
+MISSPELT_WEIGHT_FORMAT = template(
+    "formats.weight-format-misspelt",
+    "the weight format {found} is not known; did you mean {suggestion}?",
     "use one of: {accepted}",
 )
 GGUF_WEIGHT_FORMAT = template(
@@ -66,7 +68,7 @@ READERS: dict[str, Callable[[Keys], Scheme]] = {
     "mxfp8": read_fp8,
 }
 
-REFUSED: dict[str, str] = {
+_REASONS = {
     "aqlm": "its codebooks are shaped by settings that differ for each layer",
     "auto-round": "it packs in several layouts chosen for each layer",
     "bitnet": "it packs ternary weights in a layout of its own",
@@ -86,7 +88,15 @@ REFUSED: dict[str, str] = {
     "torchao": "its layouts depend on settings that the key does not state",
     "vptq": "its codebooks are shaped by settings that differ for each layer",
 }
-"""Methods that transformers 5.24 knows and this room does not compute, with the reason."""
+REFUSED: dict[str, Template] = {
+    method: template(
+        f"formats.refused-{method}",
+        f"{method} is not computed: {reason}. Counting the weights unquantised would be too much",
+        _OWN_TENSORS,
+    )
+    for method, reason in _REASONS.items()
+}
+"""Methods that transformers 5.24 knows and this room does not compute, with what is said about each."""
 
 _GROUPS = (32, 64, 128)
 WEIGHT_FORMATS: dict[str, Scheme] = {
@@ -119,10 +129,13 @@ WEIGHT_FORMATS: dict[str, Scheme] = {
     nvfp4                     NVFP4 linear modules
 """
 
-_MEANT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "int4": "gptq-int4-g128", "4bit": "nf4_double"}
+_MEANT = {
+    "f32": "fp32", "float32": "fp32", "f16": "fp16", "float16": "fp16", "bfloat16": "bf16", "int4": "gptq-int4-g128",
+    "4bit": "nf4_double", "8bit": "int8",
+}  # fmt: skip
 """What people mean by names that look like the wrong one."""
 
-_GGUF_NAME = re.compile(r"(ud[-_])?(i?q\d|tq\d|f16$|f32$|mxfp4_moe$)", re.ASCII)
+_GGUF_NAME = re.compile(r"(ud[-_])?(i?q\d|tq\d|mxfp4_moe$)", re.ASCII)
 
 
 def scheme_from_config(quantization_config: object, file: str | None = None) -> Scheme:
@@ -139,11 +152,10 @@ def scheme_from_config(quantization_config: object, file: str | None = None) -> 
         raise InputError(NO_METHOD(accepted=tuple(READERS)), place)
     place = Place(file, key=f"{ROOT}.quant_method")
     if method in REFUSED:
-        raise InputError(REFUSED_METHOD(found=method, reason=REFUSED[method]), place)
+        raise InputError(REFUSED[method](), place)
     if method not in READERS:
-        suggestion = did_you_mean(method, READERS)
-        raise InputError(UNKNOWN_METHOD(found=method[:64], suggestion=suggestion, accepted=tuple(READERS)), place)
-    return READERS[method](Keys(quantization_config, file or "", method))
+        raise InputError(unknown(UNKNOWN_METHOD, MISSPELT_METHOD, method, READERS), place)
+    return READERS[method](Keys(quantization_config, file, method))
 
 
 def scheme_named(name: str, place: Place = NOWHERE) -> Scheme:
@@ -151,11 +163,10 @@ def scheme_named(name: str, place: Place = NOWHERE) -> Scheme:
     scheme = WEIGHT_FORMATS.get(name)
     if scheme is not None:
         return scheme
-    if _GGUF_NAME.match(name.lower()) and not did_you_mean(name, ("fp16", "fp32")):
+    if _GGUF_NAME.match(name.lower()):
         raise InputError(GGUF_WEIGHT_FORMAT(found=name[:64]), place)
-    accepted = tuple(WEIGHT_FORMATS)
-    suggestion = did_you_mean(_MEANT.get(name.lower(), name), accepted)
-    raise InputError(UNKNOWN_WEIGHT_FORMAT(found=name[:64], suggestion=suggestion, accepted=accepted), place)
+    meant = _MEANT.get(name.lower(), "")
+    raise InputError(unknown(UNKNOWN_WEIGHT_FORMAT, MISSPELT_WEIGHT_FORMAT, name, WEIGHT_FORMATS, meant), place)
 
 
 def stored(
@@ -170,7 +181,8 @@ def stored(
     """The tensors that hold one parameter; `dtype` is the format of the model's unquantised weights.
 
     `shape` is (out, in), or (experts, out, in) for fused experts; `transposed` says that the last two are the
-    other way round (gpt-oss, Llama 4). Without a scheme the parameter is stored as it is.
+    other way round (experts of gpt-oss and Llama 4, the Conv1D modules of GPT-2). Without a scheme the parameter
+    is stored as it is.
 
     Raises `InputError` naming the parameter when its shape cannot be packed by the method.
     """
@@ -214,11 +226,13 @@ def _layout_of(name: str, shape: tuple[int, ...], role: str, scheme: Scheme | No
     linear = len(shape) == 2 and name.endswith(".weight") and role not in {"norm", "position"}
     if not (fused or linear) or (fused and not _takes_fused(scheme, transposed)):
         return None
-    module = Module(module_names(name), "Embedding" if role == "embedding" else "Linear")
+    conv1d = linear and transposed
+    kind = "Embedding" if role == "embedding" else "Conv1D" if conv1d else "Linear"
+    module = Module(module_names(name), kind)
     for rule in scheme.rules:
         if matches(rule.style, rule.patterns, module):
             return rule.layout
-    return scheme.layout if role in scheme.roles else None
+    return scheme.layout if role in scheme.roles and (scheme.conv1d or not conv1d) else None
 
 
 def _takes_fused(scheme: Scheme, transposed: bool) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 
 from capienza.card.model import NONE, Budget, Calendar
 from capienza.decide.case import Case
-from capienza.decide.cost import Cost
+from capienza.decide.cost import Cost, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
 from capienza.decide.need import NOT_STATED
 from capienza.decide.runs import card_file
@@ -28,7 +28,6 @@ from capienza.truth import Truth
 from capienza.units import Money
 
 CRITERION = "budget"
-CENT = Decimal("0.01")
 _RATE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 
 NOT_APPLICABLE = template("decide.budget-not-applicable", "the card says {field}: none")
@@ -148,8 +147,7 @@ def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Fin
 def _convert(cost: Cost, currency: str, value: str, unit: str) -> Cost | None:
     """The cost in `currency` by a rate "EUR/USD" (what one EUR costs in USD), in either direction.
 
-    To the cent, the least downwards and the planned upwards: rounding neither excludes nor admits. None when the
-    text is not such a rate, or is one of other currencies.
+    None when the text is not such a rate, or is one of other currencies.
     """
     rate = Decimal(value) if _RATE.fullmatch(value) else Decimal(0)
     if not rate:
@@ -162,7 +160,7 @@ def _convert(cost: Cost, currency: str, value: str, unit: str) -> Cost | None:
         return None
 
     def convert(money: Money | None, rounding: str) -> Money | None:
-        return Money((money.amount * factor).quantize(CENT, rounding), currency) if money else None
+        return Money(rounded(money.amount * factor, rounding), currency) if money else None
 
     return msgspec.structs.replace(
         cost, minimum=convert(cost.minimum, ROUND_FLOOR), planned=convert(cost.planned, ROUND_CEILING)

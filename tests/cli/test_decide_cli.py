@@ -1,0 +1,104 @@
+"""`decide` on the command line: exit codes, the document, one cell explained, and hostile names made inert."""
+
+import json
+
+import pytest
+
+TWO = "two-cards.yaml"
+
+
+def test_the_two_offer_illustration(capienza, examples):
+    shown = capienza("decide", examples / "cards" / "plain-7b.yaml", "--offers", examples / "offers" / TWO)
+    assert shown.code == 10
+    assert "2 offers: 0 selected, 2 to confirm, 0 excluded." in shown.out
+    assert "47.14 USD" in shown.out
+    assert "55.71 USD" in shown.out
+    assert shown.err == ""
+
+
+def test_json_has_every_offer_with_its_six_criteria(capienza, examples):
+    files = ("--offers", examples / "offers" / TWO, "--json")
+    document = json.loads(capienza("decide", examples / "cards" / "plain-7b.yaml", *files).out)
+    assert document["schema"] == "capienza.decide/1"
+    assert document["counts"] == {"admissible": 0, "to_confirm": 2, "exclude": 0}
+    for decision in document["decisions"]:
+        names = [row["criterion"] for row in decision["criteria"]]
+        assert names == ["workload", "compatibility", "memory", "quality", "placement", "budget"]
+        for row in decision["criteria"]:
+            assert row["reasons"]
+            assert row["settle"]
+
+
+def test_without_offers_the_catalogue_is_the_candidate_list(capienza, examples):
+    from capienza.catalog.devices import load_devices
+
+    document = json.loads(capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--json").out)
+    assert [decision["offer"] for decision in document["decisions"]] == list(load_devices())
+    states = {decision["offer"]: decision["state"] for decision in document["decisions"]}
+    assert states["rtx4060"] == "exclude"
+    assert states["h100_sxm"] == "to_confirm"
+
+
+def test_everything_excluded_has_its_own_exit_code(capienza, examples, tmp_path):
+    offers = tmp_path / "small.yaml"
+    offers.write_text("- {id: a, provider: p, gpu: RTX 4060, cards: 1, days: 1, total: 5 USD}\n")
+    shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers)
+    assert shown.code == 11
+    assert "needs at least 18.96 GiB" in shown.out
+
+
+def test_one_cell_can_be_followed_to_its_evidence(capienza, examples):
+    card, offers = examples / "cards" / "llama-3.1-8b.yaml", examples / "offers" / "market.yaml"
+    shown = capienza("decide", card, "--offers", offers, "--why", "pay-t4", "memory")
+    assert shown.code == 0
+    assert "calculation" in shown.out
+    document = json.loads(capienza("decide", card, "--offers", offers, "--why", "pay-t4", "memory", "--json").out)
+    assert (document["state"], document["criterion"]) == ("exclude", "memory")
+    assert len(document["evidence"][0]["sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    "arguments, code, text",
+    [
+        (("--why", "nobody", "memory"), 2, "nobody"),
+        (("--why", "pay-t4", "price"), 2, "workload, compatibility"),
+        (("--evidence", "no-such-folder"), 4, "no-such-folder"),
+        (("--offers", "no-such-file.yaml"), 4, "no-such-file.yaml"),
+        (("--offers", "offers.txt"), (3, 4), "offers.txt"),
+    ],
+)
+def test_calls_that_cannot_work_say_why(capienza, examples, arguments, code, text):
+    card, offers = examples / "cards" / "llama-3.1-8b.yaml", examples / "offers" / "market.yaml"
+    shown = capienza("decide", card, "--offers", offers, *arguments)
+    assert shown.code in (code if isinstance(code, tuple) else (code,))
+    assert text in shown.err
+
+
+def test_a_yaml_file_of_many_offers_is_refused_with_the_command_that_converts_it(capienza, examples, tmp_path):
+    many = tmp_path / "many.yaml"
+    line = "- {{id: o{0}, provider: p, gpu: L4, cards: 1, days: 1, total: 5 USD}}\n"
+    many.write_text("".join(line.format(number) for number in range(20_001)))
+    shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", many)
+    assert shown.code == 3
+    assert "capienza offers import" in shown.err
+    out = tmp_path / "many.jsonl"
+    assert capienza("offers", "import", many, "--out", out).code == 0
+    assert out.read_bytes().count(b"\n") == 20_001
+
+
+def test_names_from_files_are_inert(capienza, examples, tmp_path):
+    offers = tmp_path / "odd.jsonl"
+    name = "<script>alert(1)</script> | [x](y) *b*"
+    offers.write_text(json.dumps({"id": name, "provider": "=1+1", "gpu": "L4", "cards": 1, "days": 1, "total": "5 USD"}))
+    shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers, "--format", "md")
+    assert shown.code == 10
+    assert "<script>" not in shown.out
+    assert "\\<script\\>" in shown.out
+
+
+def test_many_rows_are_cut_aloud(capienza, examples, tmp_path):
+    offers = tmp_path / "many.csv"
+    rows = "".join(f"o{number},p,L4,1,1,5 USD\n" for number in range(60))
+    offers.write_text("id,provider,gpu,cards,days,total\n" + rows)
+    shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers)
+    assert "20 more are not shown here; --json has all of them." in shown.out

@@ -1,0 +1,96 @@
+"""`card`, `offers`, `devices`, languages and the forms of output."""
+
+import json
+
+import pytest
+
+
+def test_a_new_card_is_in_order(capienza, tmp_path):
+    for language in ("en", "it"):
+        written = capienza("card", "new", "Qwen/Qwen3-8B", "--engine", "vllm", "--gpus", "2", "--lang", language)
+        card = tmp_path / f"{language}.yaml"
+        card.write_text(written.out)
+        assert capienza("card", "check", card).code == 0
+
+
+def test_all_problems_of_a_card_are_shown_at_once_with_their_place(capienza, tmp_path):
+    card = tmp_path / "card.yaml"
+    card.write_text("capienza: 1\nname: x\nmodell: {id: a/b}\ntask: inference\ntokens: {required: 8k}\nreserve: {amount: 6}\n")
+    shown = capienza("card", "check", card)
+    assert shown.code == 3
+    for text in ("card.yaml:3:1: modell", "card.yaml:5:20: tokens.required", "card.yaml:6:", "model"):
+        assert text in shown.err
+    document = json.loads(capienza("card", "check", card, "--json").out)
+    assert len(document["errors"]) >= 3
+
+
+def test_the_schema_is_json(capienza):
+    assert json.loads(capienza("card", "schema").out)["type"] == "object"
+
+
+def test_offers_are_listed_checked_and_converted(capienza, examples, tmp_path):
+    two = examples / "offers" / "two-cards.yaml"
+    assert "rtx6000ada-1x3d" in capienza("offers", "list", two).out
+    assert json.loads(capienza("offers", "check", two, "--json").out)["offers"] == 2
+    out = tmp_path / "two.jsonl"
+    done = capienza("offers", "import", two, "--out", out)
+    assert (done.code, done.out) == (0, "")
+    again = json.loads(capienza("offers", "list", out, "--json").out)["offers"]
+    first = json.loads(capienza("offers", "list", two, "--json").out)["offers"]
+    for offer in (*again, *first):
+        del offer["place"]
+    assert again == first
+
+
+def test_devices_show_unknown_as_a_word(capienza):
+    document = json.loads(capienza("devices", "--json").out)
+    assert len(document["devices"]) > 80
+    (l4,) = json.loads(capienza("devices", "L4", "--json").out)["devices"]
+    assert l4["reported_bytes"] == 23034 * 1024**2
+    assert "unknown" in capienza("devices").out
+
+
+def test_italian_changes_texts_and_marks_but_never_data(capienza, examples):
+    card = examples / "cards" / "llama-3.1-8b.yaml"
+    italian = capienza("size", card, "--lang", "it").out
+    assert "14,958 GiB" in italian
+    assert "almeno" in italian
+    assert capienza("size", card, "--lang", "it", "--json").out == capienza("size", card, "--json").out
+
+
+@pytest.mark.parametrize("variable", ["CAPIENZA_LANG", "LC_ALL", "LANG"])
+def test_the_language_follows_the_environment(capienza, monkeypatch, variable):
+    run = capienza
+    monkeypatch.setenv(variable, "it_IT.UTF-8")
+    assert "Uso:" in run("--help").out
+    monkeypatch.setenv("CAPIENZA_LANG", "en")
+    assert "Usage:" in run("--help").out
+
+
+def test_markdown_is_a_document(capienza, examples):
+    shown = capienza("devices", "L4", "--format", "md").out
+    assert shown.startswith("# L4")
+    assert "| --- |" in shown
+
+
+def test_our_own_faults_are_said_and_not_thrown(capienza, monkeypatch):
+    import capienza.api.devices as home
+
+    def broken(name):
+        raise ZeroDivisionError(name)
+
+    monkeypatch.setattr(home, "devices", broken)
+    shown = capienza("devices")
+    assert shown.code == 1
+    assert "CAPIENZA_TRACEBACK=1" in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_an_interrupt_has_its_exit_code(capienza, monkeypatch):
+    import capienza.api.devices as home
+
+    def stopped(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(home, "devices", stopped)
+    assert capienza("devices").code == 130
