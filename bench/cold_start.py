@@ -24,7 +24,7 @@ from fixtures import FOLDER, HUB, MODEL, MODEL_BYTES, MODEL_ID, make_model
 from measured import Command, Requirement, conclude, machine, quiet_environment, run, table, take_turns
 
 BIN = Path(sys.executable).parent
-SIZE_ARGUMENTS = ["size", MODEL, "--tokens", str(peers.TOKENS), "--json"]
+SIZE_ARGUMENTS = ("size", MODEL, "--tokens", str(peers.TOKENS), "--json")
 WORST_ANSWER_S = 0.020
 """A loopback server that takes longer for a small file would make the peers look slow."""
 
@@ -35,7 +35,7 @@ def own_commands() -> tuple[Command, Command, Command]:
     return (
         Command("python -c pass", [sys.executable, "-c", "pass"], environment),
         Command("capienza --help", [capienza, "--help"], environment),
-        Command("capienza size", [capienza, *SIZE_ARGUMENTS], environment),
+        Command("capienza size", (capienza, *SIZE_ARGUMENTS), environment),
     )
 
 
@@ -65,7 +65,7 @@ def with_peers(rounds: int, certificate: Path, key: Path) -> list[Requirement]:
     _, _, size = own_commands()
     with private_hub.serving(HUB, certificate, key, FOLDER / "hub.log"):
         answer_s = answering_time_s(certificate)
-        print(f"\nsize of Llama-3.1-8B, {peers.TOKENS} tokens; one answer of the loopback Hub: {answer_s * 1000:.1f} ms")
+        print(f"\nsize of Llama-3.1-8B, {peers.TOKENS} tokens; the loopback Hub answers in {answer_s * 1000:.1f} ms")
         if answer_s > WORST_ANSWER_S:
             sys.exit("the loopback Hub is too slow to compare with")
         commands = [size, *peers.commands(quiet_environment(), certificate)]
@@ -85,8 +85,8 @@ def without_peers(rounds: int) -> list[Requirement]:
     comparison = take_turns((bare, helped, size), rounds)
     print(table(comparison, base=bare.name))
     return [
-        Requirement(f"{helped.name} / {bare.name}, {field}", comparison.ratio(helped.name, bare.name, f"{field}_s"), 5.0)
-        for field in ("wall", "cpu")
+        Requirement(f"{helped.name} / {bare.name}, {text}", comparison.ratio(helped.name, bare.name, field), 5.0)
+        for text, field in (("wall", "wall_s"), ("CPU", "cpu_s"))
     ]
 
 

@@ -1,14 +1,16 @@
 """`capienza decide` over many offers, whole process: time and memory, and the refusal of a YAML list that is too long.
 
-    python bench/decide_speed.py [--rounds N]
+python bench/decide_speed.py [--rounds N]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 
 from fixtures import CARD, FOLDER, MODEL, OFFER_FILES, make_all
@@ -20,16 +22,16 @@ BAD_INPUT = 3
 LIMITS = {"offers-1000.yaml": (1.0, None), "offers-100000.csv": (10.0, 500.0), "offers-100000.jsonl": (10.0, 500.0)}
 """Seconds and MB."""
 TOO_LONG = "offers-20001.yaml"
-CONVERSION = re.compile(r"capienza offers \S+.*")
+CONVERSION = re.compile(r"`capienza (offers [^`]+)`")
 
 
 def decide(offers: Path, accepted: tuple[int, ...]) -> Command:
-    argv = [CAPIENZA, "decide", CARD, "--offers", offers]
+    argv = (CAPIENZA, "decide", CARD, "--offers", offers)
     return Command(f"decide {offers.name}", argv, quiet_environment(), accepted)
 
 
 def measure(rounds: int) -> list[Requirement]:
-    rows = [("", "wall s", "least", "CPU s", "peak MB", "exit")]
+    rows: list[tuple[str, ...]] = [("", "wall s", "least", "CPU s", "peak MB", "exit")]
     requirements = []
     for name, (limit_s, limit_mb) in LIMITS.items():
         command = decide(FOLDER / name, DECIDED)
@@ -53,6 +55,13 @@ def check_refusal() -> None:
     if match is None:
         sys.exit(f"{TOO_LONG} is refused without the command that converts it:\n{text}")
     print(f"\n{TOO_LONG}: refused in {refused.wall_s:.2f} s, {refused.peak_bytes / 1e6:.0f} MB; it says: {match[0]}")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        argv = shlex.split(match[1])
+        converted = run(Command("the command it gives", [CAPIENZA, *argv], quiet_environment()))
+        offers = Path(argv[argv.index("--out") + 1]).read_text().count("\n")
+    if offers != OFFER_FILES[TOO_LONG][0]:
+        sys.exit(f"the conversion kept {offers} offers")
+    print(f"  the command converts {offers} offers in {converted.wall_s:.2f} s, {converted.peak_bytes / 1e6:.0f} MB")
 
 
 def main() -> int:

@@ -127,7 +127,7 @@ def make_model(folder: Path) -> None:
         used += size
         total += size
     assert total == MODEL_BYTES, total
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number, shard in enumerate(shards, start=1):
         file = f"model-{number:05}-of-{len(shards):05}.safetensors"
         write_shard(folder / file, shard)

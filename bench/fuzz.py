@@ -5,8 +5,8 @@
 
 A failure is: an exception that is not one of our errors; more than a second of processor time (a long list of
 offers: a second for each MB); more than 64 MB above an idle start; an error too long to read; on the command line an
-exit code outside the table, a trace, "internal error", or a control character. Inputs run one after the other in a
-process of their own, every third also through the command line in that process, and `--cli` of them through the
+exit code outside the table, a trace, "internal error", or a control character. Before the random inputs come those at the limits of what
+is read (as large, deep and many as can be). Inputs run one after the other in a process of their own, every third also through the command line in that process, and `--cli` of them through the
 installed command. Every failure is saved, smaller, in `.bench/fuzz-failures`. Exit code 1 when there is one.
 """
 
@@ -26,6 +26,7 @@ from fuzzing.runner import Runner
 from fuzzing.seeds import KINDS, all_seeds, lay_out
 from fuzzing.trial import FORMS, Outcome, arguments, judge_output
 from fuzzing.worker import work
+from fuzzing.worst import worst_cases
 from measured import aligned, quiet_environment
 
 OUT = Path(__file__).resolve().parents[1] / ".bench" / "fuzz-failures"
@@ -40,12 +41,12 @@ class Failure:
 
     def __init__(self) -> None:
         self.times = 0
-        self.example: tuple[Case, Outcome, list[str] | None, int] | None = None
+        self.example: tuple[Case, Outcome, list[str] | None, str] | None = None
 
-    def add(self, case: Case, outcome: Outcome, form: list[str] | None, number: int) -> None:
+    def add(self, case: Case, outcome: Outcome, form: list[str] | None, made_by: str) -> None:
         self.times += 1
         if self.example is None or len(case.data) < len(self.example[0].data):
-            self.example = case, outcome, form, number
+            self.example = case, outcome, form, made_by
 
 
 class Tally:
@@ -59,19 +60,19 @@ class Tally:
         self.largest_bytes = 0
         self.failures: dict[str, Failure] = collections.defaultdict(Failure)
 
-    def add(self, case: Case, outcome: Outcome, form: list[str] | None, number: int) -> None:
+    def add(self, case: Case, outcome: Outcome, form: list[str] | None, made_by: str) -> None:
         self.verdicts[outcome.verdict] += 1
         self.slowest_s = max(self.slowest_s, outcome.cpu_s)
         self.largest_bytes = max(self.largest_bytes, outcome.growth_bytes)
         if outcome.verdict == "refused":
             self.refusals[outcome.what] += 1
         elif outcome.failed:
-            self.failures[outcome.signature].add(case, outcome, form, number)
+            self.failures[outcome.signature].add(case, outcome, form, made_by)
 
-    def add_command(self, case: Case, outcome: Outcome, form: list[str], number: int) -> None:
+    def add_command(self, case: Case, outcome: Outcome, form: list[str], made_by: str) -> None:
         self.commands[outcome.signature] += 1
         if outcome.failed:
-            self.failures[f"command: {outcome.signature}"].add(case, outcome, form, number)
+            self.failures[f"command: {outcome.signature}"].add(case, outcome, form, made_by)
 
 
 def through_the_command(case: Case, form: list[str]) -> Outcome:
@@ -99,25 +100,27 @@ def run_kind(kind: str, options: argparse.Namespace, count: int, commands: int) 
     seeds = all_seeds()[kind]
     tally = Tally()
     with Runner(kind) as runner:
+        for case in worst_cases(kind) if options.worst else ():
+            tally.add(case, runner.try_case(case, None), None, case.name)
         for number in range(count):
             case = make_case(seeds, options.seed, number)
             form = FORMS[number // FACE_EVERY % len(FORMS)] if number % FACE_EVERY == 0 else None
-            tally.add(case, runner.try_case(case, form), form, number)
+            tally.add(case, runner.try_case(case, form), form, f"seed {options.seed}, number {number}")
         for turn in range(commands):
             number = turn * count // commands
             case, form = make_case(seeds, options.seed, number), FORMS[turn % len(FORMS)]
-            tally.add_command(case, through_the_command(case, form), form, number)
+            tally.add_command(case, through_the_command(case, form), form, f"seed {options.seed}, number {number}")
         most = ", ".join(f"{what} {times}" for what, times in tally.refusals.most_common(SHOWN_CODES))
         print(f"{kind}: {len(tally.refusals)} ways of refusing: {most}")
         if commands:
             print(f"  through the command: {dict(tally.commands)}", flush=True)
         for turn, (signature, failure) in enumerate(sorted(tally.failures.items())):
             assert failure.example
-            case, outcome, form, number = failure.example
+            case, outcome, form, made_by = failure.example
             if outcome.verdict == "traceback":
                 case = failures.smaller(runner, case, form, outcome)
             folder = options.out / f"{kind}-{turn}"
-            failures.save(folder, case, outcome, form, f"seed {options.seed}, number {number}")
+            failures.save(folder, case, outcome, form, made_by)
             print(f"\n  {kind}: {signature}: {failure.times} times; see {folder}")
             print("    " + "\n    ".join(line[:300] for line in outcome.detail.strip().splitlines()[-4:]), flush=True)
     return tally
@@ -137,7 +140,7 @@ def campaign(options: argparse.Namespace) -> int:
     started = time.monotonic()
     count, commands = options.count // len(kinds), options.cli // len(kinds)
     tallies = {kind: run_kind(kind, options, count, commands) for kind in kinds}
-    print(f"\n{count * len(kinds)} inputs, seed {options.seed}, {time.monotonic() - started:.0f} s\n")
+    print(f"\n{count * len(kinds)} random inputs, seed {options.seed}, {time.monotonic() - started:.0f} s\n")
     print(report(tallies))
     failed = sum(failure.times for tally in tallies.values() for failure in tally.failures.values())
     print(f"\n  {failed} failed")
@@ -150,6 +153,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--cli", type=int, default=100, help="how many go through the installed command")
+    parser.add_argument("--no-worst", dest="worst", action="store_false", help="leave out the inputs at the limits")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--replay", type=Path, metavar="DIR", help="run a saved failure again")
     parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)

@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
     runs: dict[str, list[Run]]
 
     def median(self, name: str, field: str) -> float:
-        return statistics.median(getattr(run, field) for run in self.runs[name])
+        return float(statistics.median(getattr(run, field) for run in self.runs[name]))
 
     def least(self, name: str, field: str) -> float:
         return float(min(getattr(run, field) for run in self.runs[name]))
@@ -52,11 +52,11 @@ class Comparison(NamedTuple):
     def ratio(self, name: str, other: str, field: str) -> float:
         """Median of the ratios within each round."""
         pairs = zip(self.runs[name], self.runs[other], strict=True)
-        return statistics.median(getattr(run, field) / getattr(base, field) for run, base in pairs)
+        return float(statistics.median(getattr(run, field) / getattr(base, field) for run, base in pairs))
 
 
 def quiet_environment() -> dict[str, str]:
-    """The caller's environment without what makes a run depend on the caller: language, colour, Python's own switches."""
+    """The caller's environment without what makes a run depend on the caller: language, colour, Python's switches."""
     dropped = ("PYTHON", "CAPIENZA_", "LC_", "HF_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped) and key != "LANGUAGE"}
     return kept | {"LANG": "C.UTF-8", "TERM": "dumb", "PYTHONHASHSEED": "0"}
@@ -81,9 +81,7 @@ def run(command: Command, limit_s: float = 120) -> Run:
             raise
         wall_s = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
-    done = Run(
-        wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, process.returncode, stdout, stderr
-    )
+    done = Run(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, process.returncode, stdout, stderr)
     if done.code not in command.accepted:
         tail = (done.stderr or done.stdout)[-2000:].decode(errors="replace")
         sys.exit(f"{command.name}: exit code {done.code}\n{' '.join(map(str, command.argv))}\n{tail}")
@@ -103,7 +101,7 @@ def _drain(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, by
             left = deadline - time.perf_counter()
             ready = waiting.select(left) if left > 0 else []
             if not ready:
-                sys.exit(f"still running after the time limit: {process.args}")
+                sys.exit(f"still running after the time limit: {process.args!r}")
             for key, _ in ready:
                 piece = os.read(key.fd, 65536)
                 if piece:
@@ -128,19 +126,18 @@ def take_turns(commands: Sequence[Command], rounds: int, warm_up: int = 1) -> Co
 def table(comparison: Comparison, base: str) -> str:
     """Median and least of every figure, and the ratios to `base` within each round."""
     head = ("", "wall ms", "least", "CPU ms", "least", "peak MB", "wall / base", "CPU / base")
-    rows = [head]
-    for name in comparison.runs:
-        rows.append((
-            name,
-            *(
-                f"{figure(name, field) * 1000:.1f}"
-                for field in ("wall_s", "cpu_s")
-                for figure in (comparison.median, comparison.least)
-            ),
-            f"{comparison.median(name, 'peak_bytes') / 1e6:.1f}",
-            *(f"{comparison.ratio(name, base, field):.2f}" for field in ("wall_s", "cpu_s")),
-        ))  # fmt: skip
-    return aligned(rows)
+    return aligned([head, *(_figures(comparison, name, base) for name in comparison.runs)])
+
+
+def _figures(comparison: Comparison, name: str, base: str) -> tuple[str, ...]:
+    fields = ("wall_s", "cpu_s")
+    times = [figure(name, field) for field in fields for figure in (comparison.median, comparison.least)]
+    return (
+        name,
+        *(f"{seconds * 1000:.1f}" for seconds in times),
+        f"{comparison.median(name, 'peak_bytes') / 1e6:.1f}",
+        *(f"{comparison.ratio(name, base, field):.2f}" for field in fields),
+    )
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

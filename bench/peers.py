@@ -26,7 +26,10 @@ def install() -> str:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *NAMES], check=True)
-    code = "import sys; from importlib.metadata import version; print(', '.join(f'{n} {version(n)}' for n in sys.argv[1:]))"
+    code = (
+        "import sys; from importlib.metadata import version;"
+        "print(', '.join(f'{name} {version(name)}' for name in sys.argv[1:]))"
+    )
     return subprocess.run([python, "-c", code, *NAMES], check=True, capture_output=True, text=True).stdout.strip()
 
 

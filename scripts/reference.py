@@ -16,7 +16,9 @@ def commands_page() -> str:
     """Every command with its help, as the terminal shows it."""
     from capienza.cli.main import cli
 
-    parts = ["# Commands\n\nData goes to standard output, talk to standard error. Exit codes: see [exit codes](exit-codes.md).\n"]
+    parts = [
+        "# Commands\n\nData goes to standard output, talk to standard error. Exit codes: see [exit codes](exit-codes.md).\n"
+    ]
     for name, command in commands(cli):
         ctx = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
         parts.append(f"## `{name}`\n\n```text\n{command.get_help(ctx)}\n```\n")

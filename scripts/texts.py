@@ -61,8 +61,9 @@ def all_texts() -> set[str]:
     texts = set(CLICK_TEXTS)
     for name in module_names():
         importlib.import_module(name)
-    from capienza.errors import TEMPLATES
+    from capienza.errors import PHRASES, TEMPLATES
 
+    texts |= PHRASES
     for template in TEMPLATES.values():
         texts |= {template.text, template.hint}
     for path in SOURCE.rglob("*.py"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ def capienza(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         with pytest.raises(SystemExit) as stopped:
             main()
         gc.enable()
+        os.environ.pop("LANGUAGE", None)  # set for click by a call in another language
         out, err = capsys.readouterr()
         return Outcome(int(stopped.value.code or 0), out, err)
 

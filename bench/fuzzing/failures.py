@@ -24,6 +24,7 @@ def save(folder: Path, case: Case, outcome: Outcome, form: list[str] | None, mad
         path = folder / INPUT / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    command = " ".join(["capienza", *arguments(case.kind, case.target), *(form or [])])
     about = {
         "kind": case.kind,
         "name": case.name,
@@ -34,7 +35,7 @@ def save(folder: Path, case: Case, outcome: Outcome, form: list[str] | None, mad
         "growth_bytes": outcome.growth_bytes,
         "made_by": made_by,
         "replay": f"python bench/fuzz.py --replay {folder.name}",
-        "command": f"cd {folder.name}/{INPUT} && capienza {' '.join([*arguments(case.kind, case.target), *(form or [])])}",
+        "command": f"cd {folder.name}/{INPUT} && {command}",
         "detail": outcome.detail,
     }
     (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n")

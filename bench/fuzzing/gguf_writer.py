@@ -58,12 +58,20 @@ class Writer:
             self.number(LAYOUTS[type_id], value)
 
 
-Metadata = list[tuple[str, int, Any]]
-TensorRow = tuple[str, list[int], int]
+MAX_DATA_BYTES = 2_000_000
 
 
-def write_gguf(version: int, metadata: Metadata, tensors: list[TensorRow]) -> tuple[bytes, list[Mark]]:
-    """The file, data included (zeros), and its numbers."""
+class GgufTable(NamedTuple):
+    """What a file says: metadata as (key, type, value), tensors as (name, sizes, type)."""
+
+    version: int
+    metadata: list[tuple[str, int, Any]]
+    tensors: list[tuple[str, list[int], int]]
+
+
+def write_gguf(table: GgufTable) -> tuple[bytes, list[Mark]]:
+    """The file and its numbers; data are zeros, and missing where there would be too many."""
+    version, metadata, tensors = table
     writer = Writer()
     writer.data += b"GGUF"
     writer.number("I", version)
@@ -80,9 +88,10 @@ def write_gguf(version: int, metadata: Metadata, tensors: list[TensorRow]) -> tu
         for size in sizes:
             writer.number("Q", size)
         writer.number("I", type_id)
-        writer.number("Q", position)
+        writer.number("Q", position % 2**64)
         position += padded(tensor_bytes(sizes, type_id))
-    writer.data += bytes(padded(len(writer.data)) - len(writer.data) + position)
+    if position <= MAX_DATA_BYTES:
+        writer.data += bytes(padded(len(writer.data)) - len(writer.data) + position)
     return bytes(writer.data), writer.marks
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fuzzing.mutate import Case
@@ -29,12 +28,12 @@ class Runner:
         self.kind = kind
         self.folder = tempfile.TemporaryDirectory(prefix="capienza-fuzz-")
         self.worker: subprocess.Popen[bytes] | None = None
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self.errors.close()
         self.folder.cleanup()

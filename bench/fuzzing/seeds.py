@@ -6,6 +6,7 @@ Small on purpose: a damaged length then reaches past the end, and one input cost
 from __future__ import annotations
 
 import json
+import math
 import struct
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +20,8 @@ from fuzzing.gguf_writer import (
     STRING,
     U32,
     Array,
+    GgufTable,
     Mark,
-    Metadata,
-    TensorRow,
     write_gguf,
 )
 from fuzzing.trees import Pairs, Tree, as_json, as_yaml, tree_of
@@ -34,7 +34,7 @@ HIDDEN, LAYERS, VOCABULARY, INTERMEDIATE, HEADS, KV_HEADS = 64, 2, 96, 128, 4, 2
 class Seed(NamedTuple):
     """A sound input: files of one folder, the one that is damaged, and what is known about that one.
 
-    `tree` is there for texts (JSON, YAML), `marks` for binary files: where their numbers are.
+    `tree` is there for texts (JSON, YAML) and headers, `marks` for binary files: where their numbers are.
     """
 
     kind: str
@@ -43,6 +43,7 @@ class Seed(NamedTuple):
     target: str
     tree: Tree = None
     marks: tuple[Mark, ...] = ()
+    table: GgufTable | None = None
 
 
 LLAMA = {
@@ -66,30 +67,34 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "llama": LLAMA,
     "qwen2": BASE | {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 128, "max_window_layers": 1},
     "qwen3": BASE | {"model_type": "qwen3", "head_dim": 32, "attention_bias": False},
-    "qwen3_moe": BASE | EXPERTS | {"model_type": "qwen3_moe", "num_experts": 8, "decoder_sparse_step": 1, "head_dim": 16,
-                                   "mlp_only_layers": []},
-    "mixtral": BASE | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None},
-    "gemma3_text": BASE | {"model_type": "gemma3_text", "head_dim": 16, "sliding_window": 512, "query_pre_attn_scalar": 16,
-                           "layer_types": ["sliding_attention", "full_attention"]},
+    "qwen3_moe": BASE | EXPERTS | {"model_type": "qwen3_moe", "num_experts": 8, "decoder_sparse_step": 1,
+                                   "head_dim": 16, "mlp_only_layers": []},
+    "mixtral": BASE | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2,
+                       "sliding_window": None},
+    "gemma3_text": BASE | {"model_type": "gemma3_text", "head_dim": 16, "sliding_window": 512,
+                           "query_pre_attn_scalar": 16, "layer_types": ["sliding_attention", "full_attention"]},
     "gemma3": {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "mm_tokens_per_image": 4,
                "text_config": BASE | {"model_type": "gemma3_text", "head_dim": 16, "sliding_window": 512},
                "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 64,
                                  "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}},
-    "deepseek_v3": BASE | EXPERTS | LATENT | {"model_type": "deepseek_v3", "num_key_value_heads": 4, "n_routed_experts": 8,
-                                              "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 2,
-                                              "topk_group": 1, "num_nextn_predict_layers": 1},
+    "deepseek_v3": BASE | EXPERTS | LATENT | {"model_type": "deepseek_v3", "num_key_value_heads": 4,
+                                              "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 2,
+                                              "first_k_dense_replace": 1, "topk_group": 1,
+                                              "num_nextn_predict_layers": 1},
     "gpt_oss": BASE | {"model_type": "gpt_oss", "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2,
                        "sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"]},
-    "gpt2": {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 128, "vocab_size": 96, "torch_dtype": "float16"},
+    "gpt2": {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 128, "vocab_size": 96,
+             "torch_dtype": "float16"},
     "llama-fp8": LLAMA | {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [32, 32],
                                                   "activation_scheme": "dynamic"}},
-    "llama-gptq": LLAMA | {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": True,
-                                                   "sym": True}},
+    "llama-gptq": LLAMA | {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32,
+                                                   "desc_act": True, "sym": True}},
     "llama-bnb": LLAMA | {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True,
                                                   "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}},
     "llama-ct": LLAMA | {"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
                          "ignore": ["lm_head"], "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
-                             "num_bits": 4, "type": "int", "group_size": 32, "strategy": "group", "symmetric": True}}}}},
+                             "num_bits": 4, "type": "int", "group_size": 32, "strategy": "group",
+                             "symmetric": True}}}}},
 }  # fmt: skip
 
 
@@ -113,34 +118,49 @@ def text_of(name: str, tree: Tree) -> str:
     return as_yaml(tree) if name.endswith(".yaml") else as_json(tree)
 
 
-def safetensors_rows() -> list[tuple[str, list[int]]]:
-    rows = [("model.embed_tokens.weight", [VOCABULARY, HIDDEN])]
+Row = tuple[str, str, list[int]]
+"""Name, format and shape of a tensor."""
+DTYPE_BYTES = {"BF16": 2, "F8_E4M3": 1, "F32": 4}
+
+
+def safetensors_rows() -> list[Row]:
+    kv = HIDDEN * KV_HEADS // HEADS
+    rows: list[Row] = [("model.embed_tokens.weight", "BF16", [VOCABULARY, HIDDEN])]
     for layer in range(LAYERS):
-        stem = f"model.layers.{layer}"
-        rows += [
-            (f"{stem}.input_layernorm.weight", [HIDDEN]),
-            (f"{stem}.post_attention_layernorm.weight", [HIDDEN]),
-            (f"{stem}.mlp.gate_proj.weight", [INTERMEDIATE, HIDDEN]),
-            (f"{stem}.mlp.up_proj.weight", [INTERMEDIATE, HIDDEN]),
-            (f"{stem}.mlp.down_proj.weight", [HIDDEN, INTERMEDIATE]),
-            (f"{stem}.self_attn.q_proj.weight", [HIDDEN, HIDDEN]),
-            (f"{stem}.self_attn.k_proj.weight", [HIDDEN // 2, HIDDEN]),
-            (f"{stem}.self_attn.v_proj.weight", [HIDDEN // 2, HIDDEN]),
-            (f"{stem}.self_attn.o_proj.weight", [HIDDEN, HIDDEN]),
-        ]
-    return [*rows, ("model.norm.weight", [HIDDEN]), ("lm_head.weight", [VOCABULARY, HIDDEN])]
+        shapes = {
+            "input_layernorm": [HIDDEN],
+            "post_attention_layernorm": [HIDDEN],
+            "mlp.gate_proj": [INTERMEDIATE, HIDDEN],
+            "mlp.up_proj": [INTERMEDIATE, HIDDEN],
+            "mlp.down_proj": [HIDDEN, INTERMEDIATE],
+            "self_attn.q_proj": [HIDDEN, HIDDEN],
+            "self_attn.k_proj": [kv, HIDDEN],
+            "self_attn.v_proj": [kv, HIDDEN],
+            "self_attn.o_proj": [HIDDEN, HIDDEN],
+        }
+        rows += [(f"model.layers.{layer}.{name}.weight", "BF16", shape) for name, shape in shapes.items()]
+    return [*rows, ("model.norm.weight", "BF16", [HIDDEN]), ("lm_head.weight", "BF16", [VOCABULARY, HIDDEN])]
 
 
-def safetensors_header(rows: list[tuple[str, list[int]]]) -> tuple[dict[str, Any], int]:
+def fp8_rows() -> list[Row]:
+    """The same model with block-wise FP8 projections, as `llama-fp8` of `CONFIGS` says."""
+    rows: list[Row] = []
+    for name, dtype, shape in safetensors_rows():
+        if "_proj" in name:
+            rows += [(name, "F8_E4M3", shape), (f"{name}_scale_inv", "F32", [side // 32 for side in shape])]
+        else:
+            rows.append((name, dtype, shape))
+    return rows
+
+
+def safetensors_header(rows: list[Row]) -> tuple[dict[str, Any], int]:
     """The header as it is written, and the bytes of data that it describes."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     position = 0
-    for name, shape in rows:
-        count = 2
-        for size in shape:
-            count *= size
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [position, position + count]}
-        position += count
+    for name, dtype, shape in rows:
+        end = position + DTYPE_BYTES[dtype] * math.prod(shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [position, end]}
+        position = end
     return header, position
 
 
@@ -154,29 +174,35 @@ def encoded(value: Any) -> bytes:
 
 
 def safetensors_seeds() -> list[Seed]:
+    made = []
+    for name, rows, config in (
+        ("whole", safetensors_rows(), CONFIGS["llama"]),
+        ("fp8", fp8_rows(), CONFIGS["llama-fp8"]),
+    ):
+        header, data_bytes = safetensors_header(rows)
+        files = {"config.json": encoded(config), "model.safetensors": pack_safetensors(encoded(header), data_bytes)}
+        made.append(Seed("safetensors", name, files, "model.safetensors", tree_of(header), (Mark(0, 8),)))
+    return [*made, sharded_seed()]
+
+
+def sharded_seed() -> Seed:
     rows = safetensors_rows()
-    config = {"config.json": encoded(LLAMA)}
-    header, data_bytes = safetensors_header(rows)
-    whole = pack_safetensors(encoded(header), data_bytes)
-    first, second = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    shards = {}
-    weight_map = {}
-    for number, part in enumerate((first, second), start=1):
-        name = f"model-{number:05}-of-00002.safetensors"
-        part_header, part_bytes = safetensors_header(part)
-        shards[name] = pack_safetensors(encoded(part_header), part_bytes)
-        weight_map |= dict.fromkeys((tensor for tensor, _ in part), name)
-    index = {"metadata": {"total_size": data_bytes}, "weight_map": weight_map}
-    return [
-        Seed("safetensors", "whole", config | {"model.safetensors": whole}, "model.safetensors",
-             tree_of(header), (Mark(0, 8),)),
-        Seed("safetensors", "index", config | shards | {"model.safetensors.index.json": encoded(index)},
-             "model.safetensors.index.json", tree_of(index)),
-    ]  # fmt: skip
+    files = {"config.json": encoded(LLAMA)}
+    weight_map: dict[str, str] = {}
+    total = 0
+    for number, part in enumerate((rows[:10], rows[10:]), start=1):
+        shard = f"model-{number:05}-of-00002.safetensors"
+        header, data_bytes = safetensors_header(part)
+        files[shard] = pack_safetensors(encoded(header), data_bytes)
+        weight_map |= dict.fromkeys((row[0] for row in part), shard)
+        total += data_bytes
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    name = "model.safetensors.index.json"
+    return Seed("safetensors", "index", files | {name: encoded(index)}, name, tree_of(index))
 
 
 def gguf_seeds() -> list[Seed]:
-    metadata: Metadata = [
+    metadata: list[tuple[str, int, Any]] = [
         ("general.architecture", STRING, "llama"),
         ("general.name", STRING, "seed"),
         ("general.alignment", U32, 32),
@@ -192,7 +218,7 @@ def gguf_seeds() -> list[Seed]:
         ("tokenizer.ggml.tokens", ARRAY, Array(STRING, [f"token{number}" for number in range(VOCABULARY)])),
         ("tokenizer.ggml.token_type", ARRAY, Array(U32, [1] * VOCABULARY)),
     ]
-    tensors: list[TensorRow] = [("token_embd.weight", [HIDDEN, VOCABULARY], GGML_Q8_0)]
+    tensors: list[tuple[str, list[int], int]] = [("token_embd.weight", [HIDDEN, VOCABULARY], GGML_Q8_0)]
     for block in range(LAYERS):
         stem = f"blk.{block}"
         tensors += [
@@ -211,8 +237,9 @@ def gguf_seeds() -> list[Seed]:
     per_block += [("llama.attention.head_count_kv", ARRAY, Array(U32, [KV_HEADS] * LAYERS))]
     made = []
     for name, version, rows in (("v3", 3, metadata), ("v2", 2, metadata), ("v3-arrays", 3, per_block)):
-        data, marks = write_gguf(version, rows, tensors)
-        made.append(Seed("gguf", name, {"model.gguf": data}, "model.gguf", None, tuple(marks)))
+        table = GgufTable(version, rows, tensors)
+        data, marks = write_gguf(table)
+        made.append(Seed("gguf", name, {"model.gguf": data}, "model.gguf", None, tuple(marks), table))
     return made
 
 
@@ -234,7 +261,8 @@ CARD: dict[str, Any] = {
     "concurrency": 8,
     "reserve": {"amount": "6 GiB", "reason": "first hypothesis"},
     "margin": {"amount": "2 GiB", "reason": "spread of three observed runs"},
-    "quality": {"corpus": "eval/corpus.jsonl", "metrics": [{"name": "exact_match", "min": 0.82, "max_regression": 0.01}]},
+    "quality": {"corpus": "eval/corpus.jsonl",
+                "metrics": [{"name": "exact_match", "min": 0.82, "max_regression": 0.01}]},
     "placement": {"gpus": 1, "tensor_parallel": 1},
     "host": {"ram": "64 GiB", "storage": "200 GB", "interconnect": "none", "managed_application": "none",
              "others_use": "0 GiB"},
@@ -261,8 +289,9 @@ def card_seeds() -> list[Seed]:
 
 
 FLAT_OFFERS: list[dict[str, Any]] = [
-    {"id": "rtx4090-1x3d", "provider": "example", "gpu": "RTX 4090", "memory": "24 GB", "lots": 1, "cards": 1, "days": 3,
-     "total": "47.14 USD", "document": {"id": "rtx-4090-sheet", "version": "2026-11", "retrieved": "2026-11-29"}},
+    {"id": "rtx4090-1x3d", "provider": "example", "gpu": "RTX 4090", "memory": "24 GB", "lots": 1, "cards": 1,
+     "days": 3, "total": "47.14 USD",
+     "document": {"id": "rtx-4090-sheet", "version": "2026-11", "retrieved": "2026-11-29"}},
     {"id": "h100-hour", "provider": "example", "gpu": "H100 SXM", "memory": "80 GB", "cards": 8, "hourly": "24.00 USD",
      "per": "offer", "host": {"ram": "512 GiB", "disk": "2 TB", "vcpus": 96}, "region": "eu-south", "country": "IT",
      "fees": [{"kind": "setup", "amount": "50.00 USD", "unit": "once"}],

@@ -26,7 +26,7 @@ MAX_FACE_CPU_S = 2.0
 MAX_GROWTH_BYTES = 64 * 1024**2
 MAX_MESSAGE = 4000
 ADDRESS_SPACE_BYTES = 6 * 1024**3
-FORMS = ([], ["--json"], ["--format", "md"], ["--lang", "it"])
+FORMS: tuple[list[str], ...] = ([], ["--json"], ["--format", "md"], ["--lang", "it"])
 ACCEPTED_CODES = (0, 3, 4, 5, 10, 11)
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

@@ -1,7 +1,7 @@
 """The process that reads inputs: it does nothing else, so that its time and memory are those of reading.
 
-It is told on stdin, one JSON line each, what stands in its folder, and answers with one line: the outcome, and whether it
-ends because reading has left memory behind, so that the next input is measured from an idle start again.
+It is told on stdin, one JSON line each, what stands in its folder, and answers with one line: the outcome, and whether
+it ends because reading has left memory behind, so that the next input is measured from an idle start again.
 """
 
 from __future__ import annotations

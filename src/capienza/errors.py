@@ -50,6 +50,15 @@ def template(code: str, text: str, hint: str = "") -> Template:
     return made
 
 
+PHRASES: set[str] = set()
+
+
+def phrase(text: str) -> str:
+    """Declare a part of a sentence that is passed as a parameter, so that it is translated where it is shown."""
+    PHRASES.add(text)
+    return text
+
+
 class Message(msgspec.Struct, frozen=True):
     """A filled-in template. Equal codes and parameters are equal messages."""
 
@@ -95,10 +104,15 @@ class Place(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         spot = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
-        return ": ".join(part for part in (spot, self.key) if part)
+        return ": ".join(part for part in (spot, shortened(self.key or "")) if part)
 
 
 NOWHERE = Place()
+
+
+def shortened(text: str, most: int = 120) -> str:
+    """A text cut in the middle: names in hostile files have thousands of characters."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 3 :]}"
 
 
 class CapienzaError(Exception):

@@ -65,6 +65,8 @@ HUGE_NAMES = '{"' + '":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"'.join(
 )
 SAFETENSORS: dict[str, Callable[[], bytes]] = {
     "every tensor allowed": lambda: safetensors_bytes(tensors(MAX_TENSORS, LAST), 1),
+    "every tensor allowed, one of a wrong type": lambda: safetensors_bytes(tensors(MAX_TENSORS, '"z":{"dtype":1}')),
+    "every tensor allowed, one with another key": lambda: safetensors_bytes(tensors(MAX_TENSORS, '"z":{"x":1}')),
     "long names": lambda: safetensors_bytes(HUGE_NAMES + '":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', 1),
     "spaces, then a repeated key": lambda: safetensors_bytes(
         fill(tensors(MAX_TENSORS - 1, LAST)[:-1], " ", ',"0":{}}'), 1

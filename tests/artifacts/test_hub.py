@@ -148,6 +148,7 @@ def test_several_gguf_files(server):
         ("compressed", "hub-strange-answer", "HF_ENDPOINT"),
         ("wrong-range", "hub-strange-answer", "HF_ENDPOINT"),
         ("redirect-loop", "hub-strange-answer", "HF_ENDPOINT"),
+        ("bad-redirect", "hub-strange-answer", "HF_ENDPOINT"),
         ("lost-files", "hub-missing-file", "/org/large/tree/main"),
         ("other-case", "hub-moved", "Org/Large"),
         ("drops", "hub-no-answer", "connection"),

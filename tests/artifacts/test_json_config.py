@@ -63,6 +63,16 @@ def test_refused_with_file_and_place(code, text, place):
     str(error).encode()
 
 
+@pytest.mark.parametrize(
+    "text", ['{"\\u001b\\n": {"a": NaN}}', '{"\\ud800": 1, "\\ud800": 1}', '{"%s": NaN}' % ("k" * 10**6)]
+)
+def test_a_hostile_key_is_shown_on_one_short_line(text):
+    with pytest.raises(InputError) as caught:
+        read(text)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
+
+
 def test_brackets_inside_texts_are_no_depth():
     assert read(json.dumps({"template": "[[{{" * 100 + '\\"'})) == {"template": "[[{{" * 100 + '\\"'}
 

@@ -193,7 +193,7 @@ HOSTILE_INDEXES = [
     ("index-path-outside", {"a": ".."}),
     ("index-missing-tensor", {"a": "model-00002-of-00002.safetensors"}),
     ("index-missing-tensor", {"zzz": "model-00002-of-00002.safetensors"}),
-    ("index-not-valid", {}),
+    ("index-empty", {}),
     ("index-not-valid", {"a": 3}),
     ("index-not-valid", {"a": ["model-00002-of-00002.safetensors"]}),
     ("index-not-valid", []),

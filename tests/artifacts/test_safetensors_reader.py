@@ -211,6 +211,12 @@ def test_the_bad_tensor_is_named(header):
     assert refusal(safetensors_bytes(header, 4)).place.key == "bad"
 
 
+def test_a_hostile_name_is_shown_on_one_short_line():
+    error = refusal(safetensors_bytes({"\x1b[2J\n\ud800" + "n" * 10**6: entry("X8\x07")}, 4))
+    assert str(error).isprintable()
+    assert len(str(error)) < 1000
+
+
 def test_more_tensors_than_the_limit():
     one = '"t%05d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     text = "{" + ",".join(one % i for i in range(safetensors.MAX_TENSORS + 3)) + "}"

@@ -493,3 +493,9 @@ def test_the_forms_agree_and_survive_a_round_trip(tmp_path: Path, offer: dict[st
         write_jsonl([read], tmp_path / "again.jsonl")
         again = read_path(tmp_path / "again.jsonl")
         assert [placeless(written) for written in again.offers] == [placeless(read)]
+
+
+def test_the_written_list_of_columns_is_the_one_of_the_reader() -> None:
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    listed = [word for line in text.splitlines() if line.startswith("    ") for word in line.split()]
+    assert sorted(listed) == sorted(name for name, is_list in columns_of(FlatOffer).items() if not is_list)

@@ -89,7 +89,9 @@ def test_a_yaml_file_of_many_offers_is_refused_with_the_command_that_converts_it
 def test_names_from_files_are_inert(capienza, examples, tmp_path):
     offers = tmp_path / "odd.jsonl"
     name = "<script>alert(1)</script> | [x](y) *b*"
-    offers.write_text(json.dumps({"id": name, "provider": "=1+1", "gpu": "L4", "cards": 1, "days": 1, "total": "5 USD"}))
+    offers.write_text(
+        json.dumps({"id": name, "provider": "=1+1", "gpu": "L4", "cards": 1, "days": 1, "total": "5 USD"})
+    )
     shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers, "--format", "md")
     assert shown.code == 10
     assert "<script>" not in shown.out

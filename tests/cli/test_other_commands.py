@@ -15,7 +15,9 @@ def test_a_new_card_is_in_order(capienza, tmp_path):
 
 def test_all_problems_of_a_card_are_shown_at_once_with_their_place(capienza, tmp_path):
     card = tmp_path / "card.yaml"
-    card.write_text("capienza: 1\nname: x\nmodell: {id: a/b}\ntask: inference\ntokens: {required: 8k}\nreserve: {amount: 6}\n")
+    card.write_text(
+        "capienza: 1\nname: x\nmodell: {id: a/b}\ntask: inference\ntokens: {required: 8k}\nreserve: {amount: 6}\n"
+    )
     shown = capienza("card", "check", card)
     assert shown.code == 3
     for text in ("card.yaml:3:1: modell", "card.yaml:5:20: tokens.required", "card.yaml:6:", "model"):

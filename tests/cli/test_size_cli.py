@@ -115,7 +115,13 @@ def test_the_gpu_asked_for_stands_beside_the_ledger(capienza, examples):
 
 def test_the_sheet_holds_what_a_person_files_beside_an_order(capienza, examples):
     sheet = capienza("size", examples / "cards" / "qwen3-30b-a3b.yaml", "--gpu", "L40S", "--format", "md").out
-    for text in ("# Sizing sheet", "## Conditions", "## What would invalidate this sheet", "30,532,122,624", "configs/Qwen"):
+    for text in (
+        "# Sizing sheet",
+        "## Conditions",
+        "## What would invalidate this sheet",
+        "30,532,122,624",
+        "configs/Qwen",
+    ):
         assert text in sheet
 
 

@@ -21,7 +21,11 @@ def test_italian_is_complete():
 
 def test_the_floors_and_fences_hold():
     run = subprocess.run(
-        [Path(sys.executable).parent / "lint-imports", "--no-logo"], cwd=ROOT, capture_output=True, text=True, check=False
+        [Path(sys.executable).parent / "lint-imports", "--no-logo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stdout
 

@@ -74,7 +74,10 @@ FORBIDDEN_AT_START = (
     "arguments, also",
     [
         (["--help"], ("msgspec", "yaml", "decimal", "capienza.errors", "capienza.api")),
-        (["size", str(ROOT / "examples/configs/meta-llama--Llama-3.1-8B"), "--tokens", "9"], ("yaml", "capienza.catalog")),
+        (
+            ["size", str(ROOT / "examples/configs/meta-llama--Llama-3.1-8B"), "--tokens", "9"],
+            ("yaml", "capienza.catalog"),
+        ),
         (["size", "--params", "7e9"], ("yaml", "capienza.catalog", "capienza.artifacts")),
     ],
 )

@@ -26,6 +26,7 @@ from capienza.card.model import (
 from capienza.catalog.offer import Document, GpuClaim, Offer, OfferHost, Price
 from capienza.decide.case import Sizing
 from capienza.decide.engine import decide
+from capienza.errors import Template
 from capienza.evidence.claims import threshold_text
 from capienza.evidence.record import Claim, Record, Scope, Subject
 from capienza.evidence.store import seal
@@ -42,6 +43,8 @@ MODEL = "Qwen/Qwen3-8B"
 REPORTED = 24564 * MIB
 CUDA_TOTAL = 24080 * MIB
 change = msgspec.structs.replace
+
+BASIS = Template("test.reported", "reported")()
 
 
 def at(day: int, hour: int = 0) -> datetime.datetime:
@@ -118,9 +121,9 @@ def make_ledger(floor=15 * GIB, expected=17 * GIB, ceiling=19 * GIB, gpus=1) -> 
 def make_capacity(**fields) -> Capacity:
     base = {
         "largest_bytes": REPORTED,
-        "largest_basis": "reported",
+        "largest_basis": BASIS,
         "smallest_bytes": REPORTED,
-        "smallest_basis": "reported",
+        "smallest_basis": BASIS,
         "cuda_total_bytes": CUDA_TOTAL,
     }
     return Capacity(**(base | fields))

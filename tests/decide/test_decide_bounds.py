@@ -42,11 +42,10 @@ def test_widening_a_range_never_settles(figures, widen, capacity, narrower, wide
         ledger=make_ledger(floor, expected, ceiling),
         capacity=make_capacity(largest_bytes=capacity * GIB, smallest_bytes=capacity * GIB),
     )
+    smallest = None if narrower == 6 else max(0, capacity - narrower) * GIB
     wide = make_sizing(
         ledger=make_ledger(max(0, floor - widen[0] * GIB), expected, ceiling + widen[1] * GIB),
-        capacity=make_capacity(
-            largest_bytes=(capacity + wider) * GIB, smallest_bytes=max(0, capacity - narrower) * GIB
-        ),
+        capacity=make_capacity(largest_bytes=(capacity + wider) * GIB, smallest_bytes=smallest),
     )
     before, after = (
         judge(make_card(), make_offer(), sizing, records).criterion("memory").state for sizing in (narrow, wide)

@@ -882,3 +882,12 @@ def test_a_verdict_that_breaks_a_law_cannot_be_made():
 def test_now_needs_an_offset(now):
     with pytest.raises(ValueError, match="offset"):
         judge(now=now)
+
+
+def test_a_larger_run_that_completed_stands_against_a_failure():
+    """It left too little margin to support, and says all the same that the load can run."""
+    larger = make_run(change(SCOPE, tokens=9000), run_claims(measured=peaks(REPORTED - GIB)))
+    assert judge(records=[make_oom()]).criterion("memory").state == "exclude"
+    verdict = judge(records=[make_oom(), larger]).criterion("memory")
+    assert (verdict.state, verdict.reasons[0].code) == ("to_confirm", "decide.conflict")
+    assert judge(records=[make_run(), larger]).criterion("memory").state == "admissible"

@@ -26,6 +26,12 @@ def test_places_read_as_compilers_write_them(place, shown):
     assert str(place) == shown
 
 
+def test_a_key_of_any_length_is_shown_short():
+    shown = str(errors.Place("f", key="k" * 50_000))
+    assert len(shown) < 130
+    assert "..." in shown
+
+
 def test_an_error_states_its_place_and_its_one_json_shape():
     error = errors.InputError(SIZE(need_bytes=0, names=(), cap=None), errors.Place("f", 1))
     assert str(error).startswith("f:1: needs 0.00 GiB")

@@ -13,6 +13,7 @@ from capienza.truth import Truth
 from capienza.units import GIB, Range
 
 PROOF = Template("test.proof", "a reading")()
+TABLE = Template("test.table", "the table")()
 
 
 def known(name, amount, phases=INFERENCE_PHASES, device="gpu:0"):
@@ -111,9 +112,9 @@ def test_the_conservative_envelope_is_never_below_the_peak(lines):
 def capacity(smallest=100, largest=110, others=0):
     return Capacity(
         largest_bytes=largest,
-        largest_basis="table",
+        largest_basis=TABLE,
         smallest_bytes=smallest,
-        smallest_basis="table",
+        smallest_basis=TABLE,
         others_use_bytes=others,
     )
 

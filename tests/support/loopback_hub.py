@@ -47,6 +47,7 @@ class LoopbackHub:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.sent_bytes = 0
         self.cdn_origin = ""
+        self._listings: dict[tuple[str, int], tuple[list[Path], str]] = {}
         hub = self
 
         class Handler(_Handler):
@@ -69,13 +70,21 @@ class LoopbackHub:
 
     def files(self, repo: str) -> list[Path]:
         """The files of a repository, sorted; empty when there is none."""
-        return sorted(path for path in (self.root / repo).rglob("*") if path.is_file())
+        return self._listing(repo)[0]
 
     def commit(self, repo: str) -> str:
         """The commit of a repository: a digest of its names and sizes."""
+        return self._listing(repo)[1]
+
+    def _listing(self, repo: str) -> tuple[list[Path], str]:
+        # Kept until a file is added or removed: a benchmark asks for hundreds of files.
         folder = self.root / repo
-        text = "\n".join(f"{path.relative_to(folder)} {path.stat().st_size}" for path in self.files(repo))
-        return hashlib.sha1(f"{repo}\n{text}".encode()).hexdigest()
+        key = (repo, folder.stat().st_mtime_ns if folder.is_dir() else 0)
+        if key not in self._listings:
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            text = "\n".join(f"{path.relative_to(folder)} {path.stat().st_size}" for path in files)
+            self._listings[key] = files, hashlib.sha1(f"{repo}\n{text}".encode()).hexdigest()
+        return self._listings[key]
 
     def resolve(self, repo: str, revision: str) -> str | None:
         """The commit of a branch, tag or commit; None when there is none."""
@@ -163,6 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
             target = f"{self.hub.cdn_origin}/cdn/{repo}/{quote(name)}?signature=0"
             if fault == "redirect-loop":
                 target = self.path
+            if fault == "bad-redirect":
+                target = "http://127.0.0.1/\x7f"
             return self._send(302, b"", {**about, "Location": target})
         return self._send_file(file, about, fault)
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from capienza.architecture.model import Architecture, Parameter
-from capienza.errors import Message, template
+from capienza.errors import Message, phrase, template
 from capienza.formats.tensor import Tensor
 
 DIFFERENT = template(
@@ -37,6 +37,7 @@ NOT_COMPARED = template(
 COUNTABLE = frozenset({"fp64", "fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz", "int8"})
 
 EXPERTS = ".experts."
+OUTSIDE = phrase("outside the layers")
 
 _LAYER = re.compile(r"\.(?:layers|h|blocks)\.([0-9]{1,6})\.")
 _SIDES = re.compile(
@@ -64,11 +65,11 @@ def compare_with_tensors(architecture: Architecture, tensors: Iterable[Tensor]) 
         match = _LAYER.search(name)
         layer = int(match[1]) if match else None
         if _SIDES.search(name):
-            extra["a vision or audio side"].append(tensor)
+            extra[phrase("a vision or audio side")].append(tensor)
         elif _PREDICTION.search(name) or (layer is not None and layer >= layers):
-            extra["layers after the last, such as prediction layers"].append(tensor)
+            extra[phrase("layers after the last, such as prediction layers")].append(tensor)
         elif architecture.tied_head and name.endswith(".lm_head.weight"):
-            extra["a copy of the tied head"].append(tensor)
+            extra[phrase("a copy of the tied head")].append(tensor)
         else:
             found[layer].append(tensor)
     expected: defaultdict[int | None, list[Parameter]] = defaultdict(list)
@@ -89,7 +90,7 @@ def _differences(found: dict[int | None, list[Tensor]], expected: dict[int | Non
         held, wanted = sum(tensor.elements for tensor in here), sum(parameter.elements for parameter in there)
         if held != wanted:
             names = _names(here, there), _names(there, here)
-            groups[held, wanted, *names].append("outside the layers" if layer is None else str(layer))
+            groups[held, wanted, *names].append(OUTSIDE if layer is None else str(layer))
     messages = [
         DIFFERENT(part=_part(parts), found=held, expected=wanted, unexplained=unexplained, missing=missing)
         for (held, wanted, unexplained, missing), parts in groups.items()
@@ -136,6 +137,6 @@ def _largest(tensors: Iterable[Tensor | Parameter]) -> str:
 
 
 def _part(parts: list[str]) -> str:
-    if parts[0] == "outside the layers":
+    if parts[0] == OUTSIDE:
         return parts[0]
     return f"layer {parts[0]}" if len(parts) == 1 else f"{len(parts)} layers from {parts[0]} to {parts[-1]}"

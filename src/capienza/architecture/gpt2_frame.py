@@ -9,6 +9,7 @@ from capienza.architecture.frame import Frame
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import norm
 from capienza.architecture.reading import MAX_LAYERS, Config
+from capienza.errors import phrase
 
 
 def read_gpt2_frame(config: Config) -> tuple[Config, Frame]:
@@ -20,7 +21,9 @@ def read_gpt2_frame(config: Config) -> tuple[Config, Frame]:
         n_positions="max_position_embeddings",
     )
     if config.flag("add_cross_attention", default=False):
-        config.not_understood("add_cross_attention", True, "false", "the weights and cache would come out too small")
+        config.not_understood(
+            "add_cross_attention", True, "false", phrase("the weights and cache would come out too small")
+        )
     frame = Frame(
         hidden_size=config.dimension("n_embd", 768),
         num_layers=config.dimension("n_layer", 12, maximum=MAX_LAYERS),

@@ -11,7 +11,7 @@ import msgspec
 
 from capienza.architecture.model import Attention, AttentionKind
 from capienza.architecture.reading import Config
-from capienza.errors import template
+from capienza.errors import phrase, template
 
 UNUSED_WINDOW = template(
     "architecture.unused-window",
@@ -99,7 +99,7 @@ def layer_types(
     types = tuple(OLDER_TYPES.get(kind, kind) for kind in stated)
     for index, kind in enumerate(types):
         if kind not in accepted:
-            direction = "another kind of layer may keep less cache, or a state of its own"
+            direction = phrase("another kind of layer may keep less cache, or a state of its own")
             config.not_understood(f"layer_types[{index}]", kind, ", ".join(sorted(accepted)), direction)
     return types
 

@@ -9,7 +9,7 @@ from capienza.architecture.frame import Frame
 from capienza.architecture.model import Architecture, Attention, Mlp
 from capienza.architecture.pieces import Piece, fused_experts, gated_mlp, layer_norms, linear, read_experts
 from capienza.architecture.reading import MAX_EXPERTS, Config
-from capienza.errors import template
+from capienza.errors import phrase, template
 
 PREDICTION_LAYERS = template(
     "architecture.prediction-layers",
@@ -76,7 +76,7 @@ def _refuse_gaps_and_note_extras(config: Config) -> None:
     """Dense layers among the experts are not understood; prediction layers are named and left out."""
     frequency = config.optional("moe_layer_freq")
     if frequency not in (None, 1):
-        direction = "with dense layers among the experts the weights would come out too large"
+        direction = phrase("with dense layers among the experts the weights would come out too large")
         config.not_understood("moe_layer_freq", frequency, "1", direction)
     extra = config.optional("num_nextn_predict_layers", minimum=0)
     if extra:

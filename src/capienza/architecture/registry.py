@@ -13,7 +13,7 @@ import msgspec
 
 from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
-from capienza.errors import InputError, Message, Place, template
+from capienza.errors import InputError, Message, Place, phrase, template
 
 FAMILIES = Path(__file__).parent / "families"
 
@@ -28,7 +28,7 @@ UNKNOWN_TYPE = template(
     " formula counts too much cache for windowed, latent or recurrent layers, and too few weights for experts",
     "The weights can still be counted from the headers of the model's own files; the cache cannot.",
 )
-PER_LAYER = "a model whose layers all read the same keys"
+PER_LAYER = phrase("a model whose layers all read the same keys")
 ASSUMED = template(
     "architecture.assumed-defaults",
     "not stated in {file}, so the default of transformers is taken: {values}",
@@ -68,7 +68,7 @@ def build(config: Config) -> Architecture:
     if module not in model_types():
         config.refuse("model_type", UNKNOWN_TYPE(found=repr(model_type[:80]), accepted=_near(module)))
     if config.raw("per_layer_config"):
-        direction = "each layer may be smaller or larger than the common keys say"
+        direction = phrase("each layer may be smaller or larger than the common keys say")
         config.not_understood("per_layer_config", config.raw("per_layer_config"), PER_LAYER, direction)
     architecture: Architecture = importlib.import_module(f"capienza.architecture.families.{module}").build(config)
     return architecture

@@ -7,7 +7,7 @@ from typing import Literal
 from capienza.architecture import registry
 from capienza.architecture.model import Architecture
 from capienza.architecture.reading import MISSING, Config
-from capienza.errors import template
+from capienza.errors import phrase, template
 
 TEXT_SIDE = template(
     "architecture.text-side-only",
@@ -17,7 +17,7 @@ TEXT_SIDE = template(
 )
 
 
-NESTED = "the model type of a text model"
+NESTED = phrase("the model type of a text model")
 
 
 def describe_text_side(
@@ -36,7 +36,9 @@ def describe_text_side(
     top are read as well.
     """
     if config.nested:
-        config.not_understood("model_type", config.text("model_type"), NESTED, "the weights would come out too small")
+        config.not_understood(
+            "model_type", config.text("model_type"), NESTED, phrase("the weights would come out too small")
+        )
     text = config.section("text_config")
     if text is None and flat:
         text = Config({**config.mapping, "model_type": default_type}, config.file, parent=config)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from capienza.artifacts.source import CANNOT_READ, LocalFile, Source, reason_of
+from capienza.artifacts.source import CANNOT_READ, LocalFile, Source, legible, reason_of
 from capienza.errors import CapienzaError, InputError, Place, UnreachableError, template
 
 MAX_LISTED = 50_000
@@ -52,7 +52,7 @@ class Folder:
 
     def absent(self, name: str, place: Place) -> CapienzaError:
         """The error for a file that the index at `place` names and the folder lacks."""
-        return InputError(MISSING_SHARD(found=name[:256]), place)
+        return InputError(MISSING_SHARD(found=legible(name)), place)
 
     def source(self, name: str) -> Source:
         """The file behind `open`."""

@@ -14,7 +14,7 @@ import struct
 from capienza.artifacts.cursor import Cursor
 from capienza.artifacts.folder import Folder
 from capienza.artifacts.gguf_values import Value, read_value
-from capienza.artifacts.source import Source
+from capienza.artifacts.source import Source, key_at, legible
 from capienza.artifacts.weights import Weights
 from capienza.errors import InputError, Place, template
 from capienza.formats.blocks import GGUF_TYPES, tensor_bytes
@@ -41,10 +41,20 @@ WRONG_VERSION = template(
     "is GGUF version {found}; versions 2 and 3 are read",
     "convert the model again with a current llama.cpp, or update capienza",
 )
-TOO_MANY = template(
-    "artifacts.gguf-too-many",
-    "lists {found} {what}; at most {accepted} are read",
+TOO_MANY_KEYS = template(
+    "artifacts.gguf-too-many-keys",
+    "lists {found} keys; at most {accepted} are read",
     "the file is damaged or hostile: download it again from its source",
+)
+TOO_MANY_TENSORS = template(
+    "artifacts.gguf-too-many-tensors",
+    "lists {found} tensors; at most {accepted} are read",
+    "the file is damaged or hostile: download it again from its source",
+)
+TOO_MANY_PARTS = template(
+    "artifacts.gguf-too-many-parts",
+    "is one of {found} parts; at most {accepted} are read",
+    "check the name of the file",
 )
 DUPLICATE = template(
     "artifacts.gguf-duplicate-name",
@@ -103,9 +113,10 @@ def read_gguf(source: Source) -> Weights:
     if version not in (2, 3):
         raise InputError(WRONG_VERSION(found=version), Place(source.name))
     num_tensors, num_keys = cursor.unpack(TWO_COUNTS)
-    for found, what, accepted in ((num_tensors, "tensors", MAX_TENSORS), (num_keys, "keys", MAX_KEYS)):
-        if not 0 <= found <= accepted:
-            raise InputError(TOO_MANY(found=found, what=what, accepted=accepted), Place(source.name))
+    if not 0 <= num_tensors <= MAX_TENSORS:
+        raise InputError(TOO_MANY_TENSORS(found=num_tensors, accepted=MAX_TENSORS), Place(source.name))
+    if not 0 <= num_keys <= MAX_KEYS:
+        raise InputError(TOO_MANY_KEYS(found=num_keys, accepted=MAX_KEYS), Place(source.name))
     metadata = _metadata(cursor, num_keys)
     alignment = _alignment(metadata, source.name)
     return Weights(_tensors(cursor, num_tensors, alignment), metadata)
@@ -121,7 +132,7 @@ def part_names(name: str) -> tuple[str, ...]:
         return (name,)
     count, number = int(match["count"]), int(match["number"])
     if count > MAX_PARTS:
-        raise InputError(TOO_MANY(found=count, what="parts", accepted=MAX_PARTS), Place(name))
+        raise InputError(TOO_MANY_PARTS(found=count, accepted=MAX_PARTS), Place(name))
     if number != 1:
         raise InputError(NOT_FIRST_PART(number=number, count=count), Place(name))
     return tuple(f"{match['stem']}-{part:05}-of-{count:05}.gguf" for part in range(1, count + 1))
@@ -153,13 +164,13 @@ def _check_unique(tensors: tuple[Tensor, ...], name: str) -> None:
     seen: set[str] = set()
     for tensor in tensors:
         if tensor.name in seen:
-            raise InputError(DUPLICATE(), Place(name, key=tensor.name))
+            raise InputError(DUPLICATE(), key_at(name, tensor.name))
         seen.add(tensor.name)
 
 
 def _expect(found: Value | None, accepted: int, name: str, key: str) -> None:
     if type(found) is not int or found != accepted:
-        raise InputError(BAD_SPLIT(found=str(found)[:64], accepted=accepted), Place(name, key=key))
+        raise InputError(BAD_SPLIT(found=legible(str(found)), accepted=accepted), key_at(name, key))
 
 
 U32 = struct.Struct("<I")
@@ -172,7 +183,7 @@ def _metadata(cursor: Cursor, count: int) -> dict[str, Value]:
     for _ in range(count):
         key = cursor.name()
         if key in metadata:
-            raise InputError(DUPLICATE(), Place(cursor.source.name, key=key))
+            raise InputError(DUPLICATE(), key_at(cursor.source.name, key))
         metadata[key] = read_value(cursor, key)
     return metadata
 
@@ -180,7 +191,7 @@ def _metadata(cursor: Cursor, count: int) -> dict[str, Value]:
 def _alignment(metadata: dict[str, Value], name: str) -> int:
     alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
     if type(alignment) is not int or not 0 < alignment < 2**32 or alignment & (alignment - 1):
-        raise InputError(BAD_ALIGNMENT(found=str(alignment)[:64]), Place(name, key="general.alignment"))
+        raise InputError(BAD_ALIGNMENT(found=legible(str(alignment))), key_at(name, "general.alignment"))
     return alignment
 
 
@@ -190,7 +201,7 @@ def _tensors(cursor: Cursor, count: int, alignment: int) -> tuple[Tensor, ...]:
     position = end = 0
     for _ in range(count):
         name = cursor.name()
-        place = Place(file, key=name)
+        place = key_at(file, name)
         if name in tensors:
             raise InputError(DUPLICATE(), place)
         (num_dimensions,) = cursor.unpack(U32)
@@ -210,5 +221,5 @@ def _tensors(cursor: Cursor, count: int, alignment: int) -> tuple[Tensor, ...]:
     data_bytes = cursor.source.size_bytes - data_start
     if end > max(data_bytes, 0):
         last = next(tensor.name for tensor in reversed(tensors.values()))
-        raise InputError(DATA_PAST_END(found=end, accepted=max(data_bytes, 0)), Place(file, key=last))
+        raise InputError(DATA_PAST_END(found=end, accepted=max(data_bytes, 0)), key_at(file, last))
     return tuple(tensors.values())

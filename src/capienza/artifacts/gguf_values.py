@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from capienza.artifacts.cursor import Cursor
-from capienza.errors import InputError, Place, template
+from capienza.artifacts.source import key_at
+from capienza.errors import InputError, template
 
 MAX_KEPT_TEXT_BYTES = 64 * 1024
 MAX_KEPT_ELEMENTS = 4096
@@ -94,7 +95,7 @@ def _array(cursor: Cursor, key: str) -> list[Any] | LongValue:
     if kind == TEXT:
         if count > MAX_TEXTS:
             message = TOO_MANY_TEXTS(found=count, accepted=MAX_TEXTS)
-            raise InputError(message, Place(cursor.source.name, key=key))
+            raise InputError(message, key_at(cursor.source.name, key))
         if keeps:
             return [_text(cursor) for _ in range(count)]
         cursor.skip_texts(count)
@@ -110,11 +111,11 @@ def _array(cursor: Cursor, key: str) -> list[Any] | LongValue:
 
 def _scalar(cursor: Cursor, key: str, kind: int) -> tuple[str, struct.Struct]:
     if kind not in SCALARS:
-        raise InputError(BAD_TYPE(found=kind), Place(cursor.source.name, key=key))
+        raise InputError(BAD_TYPE(found=kind), key_at(cursor.source.name, key))
     return SCALARS[kind]
 
 
 def _finite(cursor: Cursor, key: str, value: Value) -> Value:
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(NOT_FINITE(found=str(value)), Place(cursor.source.name, key=key))
+        raise InputError(NOT_FINITE(found=str(value)), key_at(cursor.source.name, key))
     return value

@@ -20,7 +20,7 @@ from capienza import __version__
 from capienza.artifacts.folder import Folder, T
 from capienza.artifacts.hub_answers import MISSING_FILE, MOVED, NO_ANSWER, STRANGE_ANSWER, refusal
 from capienza.artifacts.hub_cache import CachedFolder, find_snapshot
-from capienza.artifacts.source import Source
+from capienza.artifacts.source import Source, legible
 from capienza.errors import InputError, Message, Place, UnreachableError, template
 
 MAX_LISTING_BYTES = 16 * 1024**2
@@ -113,11 +113,11 @@ def _listed(hub: _Hub, revision: str | None) -> Repository:
     try:
         listing = msgspec.json.decode(data, type=_Listing)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise hub.strange(Place(hub.repo), "no JSON listing") from error
+        raise hub.strange(Place(hub.repo), f"JSON: {error}") from error
     if not re.fullmatch(r"[0-9a-f]{40}", listing.sha):
-        raise hub.strange(Place(hub.repo), "no commit")
+        raise hub.strange(Place(hub.repo), f"sha: {legible(listing.sha)}")
     if listing.id != hub.repo:
-        raise UnreachableError(MOVED(found=listing.id), Place(hub.repo))
+        raise UnreachableError(MOVED(found=legible(listing.id)), Place(hub.repo))
     sizes = {file.rfilename: file.lfs.size if file.lfs else file.size for file in listing.siblings}
     folder = HubFolder(hub, listing.sha, sizes, len(data))
     return Repository(folder, listing.sha)
@@ -200,7 +200,7 @@ class _Hub:
             for chunk in self._chunks(answer, place):
                 data += chunk
                 if len(data) > limit:
-                    raise self.strange(place, f"more than {limit} B")
+                    raise self.strange(place, f"> {limit} B")
         return bytes(data)
 
     def strange(self, place: Place, reason: str) -> UnreachableError:
@@ -213,7 +213,7 @@ class _Hub:
             match = _RANGE.fullmatch(answer.headers.get("content-range", ""))
             size = match[3] if match else answer.headers.get("content-length", "")
             if not size.isdecimal():
-                raise self.strange(place, "no size")
+                raise self.strange(place, f"Content-Length: {legible(size)}")
             return int(size)
 
     def get_range(self, url: str, file: Source, offset: int, length: int) -> bytes:
@@ -224,9 +224,9 @@ class _Hub:
             if answer.status_code == 206:
                 match = _RANGE.fullmatch(answer.headers.get("content-range", ""))
                 if match is None or int(match[1]) != offset or int(match[3]) != file.size_bytes:
-                    raise self.strange(place, f"Content-Range: {answer.headers.get('content-range')}")
+                    raise self.strange(place, f"Content-Range: {legible(answer.headers.get('content-range', ''))}")
             elif offset > MAX_SKIPPED_BYTES:
-                raise self.strange(place, "ranges are ignored")
+                raise self.strange(place, "Range: HTTP 200")
             else:
                 skipped = offset
             data = bytearray()
@@ -234,7 +234,8 @@ class _Hub:
                 file.bytes_read += len(chunk)
                 data += chunk[skipped:]
                 skipped = max(skipped - len(chunk), 0)
-                if len(data) >= length:
+                # An answer read to its own end leaves the connection open for the next request.
+                if len(data) >= length and (answer.status_code == 200 or len(data) > length):
                     break
             return bytes(data[:length])
 
@@ -249,7 +250,7 @@ class _Hub:
                 if answer.status_code not in (200, 206):
                     raise refusal(answer.status_code, answer.headers, self.page, place, revision)
                 if answer.headers.get("content-encoding", "identity") != "identity":
-                    raise self.strange(place, f"Content-Encoding: {answer.headers['content-encoding']}")
+                    raise self.strange(place, f"Content-Encoding: {legible(answer.headers['content-encoding'])}")
                 yield answer
             finally:
                 answer.close()
@@ -262,26 +263,31 @@ class _Hub:
         for _ in range(MAX_REDIRECTS):
             own = self._credentials if _origin(url) == _origin(self.endpoint) else {}
             sent = {"user-agent": f"capienza/{__version__}", "accept-encoding": "identity", **own, **headers}
-            request = self._session.build_request("GET", url, headers=sent, timeout=self._timeout)
+            try:
+                request = self._session.build_request("GET", url, headers=sent, timeout=self._timeout)
+            except Exception as error:  # what it raises for a bad address is no public name of huggingface_hub
+                raise self.strange(place, f"Location: {legible(url)}") from error
             answer = self._session.send(request, stream=True, follow_redirects=False)
             if "location" not in answer.headers or not 300 <= answer.status_code < 400:
                 return answer
+            if answer.headers.get("content-length", "").isdecimal() and int(answer.headers["content-length"]) < 65_536:
+                answer.read()
             answer.close()
             target = urljoin(url, answer.headers["location"])
-            moved = _API_REPOSITORY.match(urlsplit(target).path)
+            moved = _API_REPOSITORY.search(urlsplit(target).path)
             if moved and moved[1] != self.repo:
-                raise UnreachableError(MOVED(found=moved[1]), place)
+                raise UnreachableError(MOVED(found=legible(moved[1])), place)
             if urlsplit(url).scheme == "https" != urlsplit(target).scheme:
-                raise self.strange(place, "a redirect away from https")
+                raise self.strange(place, "https -> http")
             url = target
-        raise self.strange(place, f"more than {MAX_REDIRECTS} redirects")
+        raise self.strange(place, f"HTTP {answer.status_code} x {MAX_REDIRECTS}")
 
     def _chunks(self, answer: Any, place: Place) -> Iterator[bytes]:
         deadline = time.monotonic() + REQUEST_SECONDS
         for chunk in answer.iter_raw():
             yield chunk
             if time.monotonic() > deadline:
-                raise self.strange(place, f"more than {REQUEST_SECONDS} s")
+                raise self.strange(place, f"> {REQUEST_SECONDS} s")
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

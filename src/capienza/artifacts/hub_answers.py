@@ -70,7 +70,7 @@ def refusal(status: int, headers: Mapping[str, str], page: str, place: Place, re
 
 def _meaning(status: int, headers: Mapping[str, str], page: str, revision: str | None) -> Message:
     code = headers.get("x-error-code", "")
-    repo = urlsplit(page).path.strip("/")
+    repo = "/".join(page.split("/")[-2:])
     if code == "GatedRepo" or (status == 403 and not code):
         return GATED(page=page)
     if code == "RevisionNotFound":

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from capienza.artifacts.folder import Folder
-from capienza.artifacts.source import Source
+from capienza.artifacts.source import Source, key_at, legible
 from capienza.errors import InputError, Place, template
 
 MAX_INDEX_BYTES = 24 * 1024**2
@@ -32,6 +32,11 @@ INDEX_TWICE = template(
     "artifacts.index-duplicate-tensor",
     "has {entries} entries for {found} tensors: a name is given twice, or holds a quotation mark",
     "the file is damaged or hostile: download it again from its source",
+)
+EMPTY_INDEX = template(
+    "artifacts.index-empty",
+    "has an empty weight_map",
+    "an index holds weight_map, an object from tensor names to file names: download it again",
 )
 OUTSIDE = template(
     "artifacts.index-path-outside",
@@ -61,10 +66,10 @@ def read_weight_map(source: Source, folder: Folder) -> dict[str, str]:
         _check_limit(source.size_bytes, entries, source.name)
         weight_map = _decode(pieces, source.name, folder)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        reason = type(error).__name__ if isinstance(error, RecursionError) else str(error)
         raise InputError(BAD_INDEX(reason=reason), Place(source.name)) from error
     if not weight_map:
-        raise InputError(BAD_INDEX(reason="weight_map is empty"), Place(source.name))
+        raise InputError(EMPTY_INDEX(), Place(source.name))
     if entries != len(weight_map):
         raise InputError(INDEX_TWICE(entries=entries, found=len(weight_map)), Place(source.name))
     return weight_map
@@ -117,8 +122,8 @@ def _name_the_culprit(piece: bytes, there: tuple[str, ...], name: str, folder: F
     for match in _PAIR.finditer(piece):
         file = msgspec.json.decode(match[2] or b'""')
         if file not in there:
-            place = Place(name, key=msgspec.json.decode(match[1]))
+            place = key_at(name, msgspec.json.decode(match[1]))
             if _LEAVES.match(file):
-                raise InputError(OUTSIDE(found=file[:256]), place) from None
+                raise InputError(OUTSIDE(found=legible(file)), place) from None
             if match[2]:
                 raise folder.absent(file, place) from None

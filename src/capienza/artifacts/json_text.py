@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from capienza.artifacts.source import Source
+from capienza.artifacts.source import Source, key_at, legible
 from capienza.errors import InputError, Place, template
 
 MAX_DOCUMENT_BYTES = 8 * 1024**2
@@ -62,7 +62,7 @@ BAD_TEXT = template(
 
 # A text without its closing quote counts as one too: searched again from each quote inside, it would cost its square.
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-_KINDS = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
+_KINDS = {list: "[...]", str: '"..."', bool: "true, false", int: "0", float: "0.0", type(None): "null"}
 
 
 def read_json(source: Source) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def read_json(source: Source) -> dict[str, Any]:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(NOT_JSON(reason="not UTF-8 text"), Place(source.name, line)) from error
+        raise InputError(NOT_JSON(reason=f"UTF-8: {error.reason}"), Place(source.name, line)) from error
     _check_size(text, source.name)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def read_json(source: Source) -> dict[str, Any]:
         if len(made) != len(pairs):
             keys = [key for key, _ in pairs]
             key = next(key for key in keys if keys.count(key) > 1)
-            raise InputError(DUPLICATE_KEY(), Place(source.name, key=key))
+            raise InputError(DUPLICATE_KEY(), key_at(source.name, key))
         return made
 
     try:
@@ -128,13 +128,11 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _check_leaf(path: str, leaf: Any, name: str) -> None:
     if isinstance(leaf, float) and not math.isfinite(leaf):
-        raise InputError(BAD_NUMBER(found=str(leaf)), Place(name, key=path))
+        raise InputError(BAD_NUMBER(found=str(leaf)), key_at(name, path))
     if isinstance(leaf, int) and not -(2**63) <= leaf < 2**64:
-        raise InputError(
-            BAD_NUMBER(found=f"{leaf:.3e}" if leaf.bit_length() < 1000 else "far larger"), Place(name, key=path)
-        )
+        raise InputError(BAD_NUMBER(found=legible(str(leaf))), key_at(name, path))
     if isinstance(leaf, str):
         try:
             leaf.encode()
         except UnicodeEncodeError as error:
-            raise InputError(BAD_TEXT(), Place(name, key=path.encode(errors="replace").decode())) from error
+            raise InputError(BAD_TEXT(), key_at(name, path)) from error

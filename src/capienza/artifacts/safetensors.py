@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
-from capienza.artifacts.source import Source
+from capienza.artifacts.source import Source, key_at, legible
 from capienza.errors import InputError, Place, template
 from capienza.formats.blocks import BLOCKS, SAFETENSORS_DTYPES
 from capienza.formats.tensor import Tensor
@@ -163,7 +163,7 @@ def _decode(text: bytes, name: str) -> tuple[dict[str, str], dict[str, _Entry]]:
     raw = bytes(_METADATA.decode(text).metadata)
     # Programs store JSON as text in the metadata, full of escaped quotes: these are no entries.
     if raw.count(b'"') - raw.count(b'\\"') > 4 * MAX_METADATA_ENTRIES:
-        raise InputError(TOO_MANY(accepted=MAX_TENSORS, dimensions=MAX_DIMENSIONS), Place(name, key="__metadata__"))
+        raise InputError(TOO_MANY(accepted=MAX_TENSORS, dimensions=MAX_DIMENSIONS), key_at(name, "__metadata__"))
     metadata = _TEXTS.decode(raw)
     return metadata, _ENTRIES.decode(text)
 
@@ -174,12 +174,12 @@ def _tensors(table: dict[str, _Entry], data_bytes: int, name: str) -> tuple[Tens
     for key, entry in table.items():
         shape, span = entry.shape, entry.data_offsets
         if isinstance(shape, str) or isinstance(span, str) or len(shape) > MAX_DIMENSIONS:
-            reason = "one is missing, a text, or too long"
-            raise InputError(BAD_ENTRY(dimensions=MAX_DIMENSIONS, reason=reason), Place(name, key=key))
+            reason = f"shape={shape!r:.64}, data_offsets={span!r:.64}"
+            raise InputError(BAD_ENTRY(dimensions=MAX_DIMENSIONS, reason=reason), key_at(name, key))
         dtype = SAFETENSORS_DTYPES.get(entry.dtype)
         if dtype is None:
             accepted = tuple(SAFETENSORS_DTYPES)
-            raise InputError(UNKNOWN_DTYPE(found=entry.dtype[:64], accepted=accepted), Place(name, key=key))
+            raise InputError(UNKNOWN_DTYPE(found=legible(entry.dtype), accepted=accepted), key_at(name, key))
         block = BLOCKS[dtype]
         elements = 1
         for size in shape:
@@ -189,9 +189,7 @@ def _tensors(table: dict[str, _Entry], data_bytes: int, name: str) -> tuple[Tens
         if elements * block.bytes != extent * block.elements or extent < 0:
             needed = -(-elements * block.bytes // block.elements)
             shown = ", ".join(map(str, shape))
-            raise InputError(
-                WRONG_EXTENT(dtype=dtype, shape=shown, accepted=needed, found=extent), Place(name, key=key)
-            )
+            raise InputError(WRONG_EXTENT(dtype=dtype, shape=shown, accepted=needed, found=extent), key_at(name, key))
         spans.append(span)
         tensors.append(Tensor(key, shape, dtype, extent))
     _check_contiguous(spans, table, data_bytes, name)
@@ -203,7 +201,7 @@ def _check_contiguous(spans: list[tuple[int, int]], table: dict[str, _Entry], da
     for span in sorted(spans):
         if span[0] != position:
             key = next(key for key, entry in table.items() if entry.data_offsets == span)
-            raise InputError(NOT_CONTIGUOUS(found=span[0], accepted=position), Place(name, key=key))
+            raise InputError(NOT_CONTIGUOUS(found=span[0], accepted=position), key_at(name, key))
         position = span[1]
     if position != data_bytes:
         raise InputError(WRONG_SIZE(found=data_bytes, accepted=position), Place(name))
@@ -212,7 +210,7 @@ def _check_contiguous(spans: list[tuple[int, int]], table: dict[str, _Entry], da
 def _explain(text: bytes, error: Exception, name: str) -> NoReturn:
     """Name the tensor that msgspec could not read; a header that is no JSON at all has none."""
     place = Place(name)
-    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    reason = type(error).__name__ if isinstance(error, RecursionError) else str(error)
     if isinstance(error, msgspec.ValidationError):
         entry = msgspec.json.Decoder(_Entry)
         for key, raw in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items():
@@ -220,7 +218,7 @@ def _explain(text: bytes, error: Exception, name: str) -> NoReturn:
                 (_TEXTS if key == "__metadata__" else entry).decode(raw)
             except msgspec.ValidationError as inner:
                 message = BAD_ENTRY(dimensions=MAX_DIMENSIONS, reason=str(inner))
-                raise InputError(message, Place(name, key=key)) from error
+                raise InputError(message, key_at(name, key)) from error
     raise InputError(BAD_HEADER(reason=reason), place) from error
 
 
@@ -231,11 +229,11 @@ def _refuse_other_keys(text: bytes, name: str) -> None:
         keys = set()
         for key, inner in pairs:
             if key in keys:
-                raise InputError(DUPLICATE_KEY(), Place(name, key=key))
+                raise InputError(DUPLICATE_KEY(), key_at(name, key))
             keys.add(key)
             if isinstance(inner, frozenset) and inner is not FIELDS and key != "__metadata__":
-                reason = ", ".join(sorted(inner))
-                raise InputError(BAD_ENTRY(dimensions=MAX_DIMENSIONS, reason=reason), Place(name, key=key))
+                reason = legible(", ".join(sorted(inner)))
+                raise InputError(BAD_ENTRY(dimensions=MAX_DIMENSIONS, reason=reason), key_at(name, key))
         return FIELDS if keys == FIELDS else frozenset(keys)
 
     json.loads(text, object_pairs_hook=keys_of)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from capienza.artifacts.folder import Folder
 from capienza.artifacts.index import read_weight_map
 from capienza.artifacts.safetensors import Header, read_header
+from capienza.artifacts.source import key_at
 from capienza.artifacts.weights import Weights
-from capienza.errors import InputError, Message, Place, template
+from capienza.errors import InputError, Message, template
 
 MISSING_TENSOR = template(
     "artifacts.index-missing-tensor",
@@ -40,7 +41,7 @@ def read_files(folder: Folder, names: tuple[str, ...]) -> Weights:
         for tensor in header.tensors:
             other = owners.setdefault(tensor.name, name)
             if other != name:
-                raise InputError(TENSOR_TWICE(found=other, other=name), Place(folder.label, key=tensor.name))
+                raise InputError(TENSOR_TWICE(found=other, other=name), key_at(folder.label, tensor.name))
     return _joined(headers)
 
 
@@ -69,7 +70,7 @@ def read_indexed(folder: Folder, index_name: str) -> Weights:
         there = {tensor.name for header in headers for tensor in header.tensors}
         missing = [tensor for tensor in weight_map if tensor not in there]
         message = MISSING_TENSOR(found=weight_map[missing[0]], count=len(missing))
-        raise InputError(message, Place(folder.address(index_name), key=missing[0]))
+        raise InputError(message, key_at(folder.address(index_name), missing[0]))
     notes = [
         note(count=len(tensors), found=next(iter(tensors)))
         for note, tensors in ((NOT_INDEXED, forgotten), (COPY_SKIPPED, copies))

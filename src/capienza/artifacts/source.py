@@ -99,3 +99,14 @@ class LocalFile(Source):
 def reason_of(error: OSError | ValueError) -> str:
     """What the operating system said, without the path, which the place already shows."""
     return getattr(error, "strerror", None) or str(error)
+
+
+def key_at(name: str, key: str) -> Place:
+    """The place of a key in the file `name`."""
+    return Place(name, key=legible(key))
+
+
+def legible(text: str) -> str:
+    """Text from a file, fit for one line of a terminal: cut, and with what cannot be printed escaped."""
+    cut = text if len(text) <= 256 else f"{text[:256]}..."
+    return cut if cut.isprintable() else cut.encode("unicode_escape").decode()

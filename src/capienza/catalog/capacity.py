@@ -14,24 +14,22 @@ from decimal import Decimal
 
 import msgspec
 
+from capienza.catalog import basis
 from capienza.catalog.device import Device
 from capienza.catalog.devices import Row, load_devices, mig_profiles
 from capienza.catalog.names import has_size, stated_gb
 from capienza.catalog.offer import GpuClaim
+from capienza.errors import Message
 from capienza.units import GIB, MIB
-
-NOT_A_NAME = "the GPU name is not known, so no capacity is"
-SHARED = "the seller divides the GPU and does not say how much of it this is"
-CONTRADICTED = "the seller's memory contradicts the GPU name"
 
 
 class GpuCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """Capacities of one GPU, or of one MIG instance, in bytes, each with its basis; None is unknown."""
 
     largest_bytes: int | None
-    largest_basis: str
+    largest_basis: Message
     smallest_bytes: int | None
-    smallest_basis: str
+    smallest_basis: Message
     cuda_total_bytes: int | None = None
     candidates: tuple[str, ...] = ()
 
@@ -40,9 +38,9 @@ class _Bounds(msgspec.Struct, frozen=True):
     """The same, for one candidate; the largest is always known."""
 
     largest_bytes: int
-    largest_basis: str
+    largest_basis: Message
     smallest_bytes: int | None
-    smallest_basis: str
+    smallest_basis: Message
     cuda_total_bytes: int | None
 
 
@@ -53,7 +51,9 @@ def capacity_of(claim: GpuClaim) -> GpuCapacity:
     if claim.memory_source == "driver" and claim.memory_reported_bytes is not None:
         return _from_driver(claim, claim.memory_reported_bytes, devices)
     if not devices:
-        return GpuCapacity(largest_bytes=None, largest_basis=NOT_A_NAME, smallest_bytes=None, smallest_basis=NOT_A_NAME)
+        return GpuCapacity(
+            largest_bytes=None, largest_basis=basis.NOT_A_NAME(), smallest_bytes=None, smallest_basis=basis.NOT_A_NAME()
+        )
     bounds = [_bounds(device, claim) for device in devices]
     largest = max(bounds, key=lambda bound: bound.largest_bytes)
     smallest, smallest_basis = _smallest(devices, bounds, claim)
@@ -70,13 +70,13 @@ def capacity_of(claim: GpuClaim) -> GpuCapacity:
 
 def _from_driver(claim: GpuClaim, reported_bytes: int, devices: list[Device]) -> GpuCapacity:
     """A reading of the very machine: both bounds are that total. CUDA total only where the table saw the same card."""
-    basis = f"{reported_bytes // MIB} MiB reported by the driver, as the offer states"
+    source = basis.BY_DRIVER(mib=reported_bytes // MIB)
     same = len(devices) == 1 and devices[0].smallest_bytes == reported_bytes
     return GpuCapacity(
         largest_bytes=reported_bytes,
-        largest_basis=basis,
+        largest_basis=source,
         smallest_bytes=reported_bytes,
-        smallest_basis=basis,
+        smallest_basis=source,
         cuda_total_bytes=devices[0].cuda_total_bytes if same and not is_divided(claim) else None,
         candidates=claim.candidates,
     )
@@ -93,12 +93,12 @@ def contradicts(claim: GpuClaim) -> bool:
     return size is not None and not any(has_size(load_devices()[key], size) for key in claim.candidates)
 
 
-def _smallest(devices: list[Device], bounds: list[_Bounds], claim: GpuClaim) -> tuple[int | None, str]:
+def _smallest(devices: list[Device], bounds: list[_Bounds], claim: GpuClaim) -> tuple[int | None, Message]:
     if contradicts(claim):
-        return None, CONTRADICTED
+        return None, basis.CONTRADICTED()
     for device, bound in zip(devices, bounds, strict=True):
         if bound.smallest_bytes is None:
-            return None, f"{device.name}: {bound.smallest_basis}"
+            return None, basis.OF_DEVICE(device=device.name, basis=bound.smallest_basis)
     least = min(bounds, key=lambda bound: bound.smallest_bytes or 0)
     return least.smallest_bytes, least.smallest_basis
 
@@ -112,7 +112,7 @@ def _bounds(device: Device, claim: GpuClaim) -> _Bounds:
     if claim.mig_profile is not None:
         return _instance(device, claim.mig_profile)
     if is_divided(claim):
-        return _Bounds(device.largest_bytes, f"whole GPU: {device.largest_basis}", None, SHARED, None)
+        return _Bounds(device.largest_bytes, basis.WHOLE(basis=device.largest_basis), None, basis.SHARED(), None)
     return _Bounds(
         device.largest_bytes,
         device.largest_basis,
@@ -130,14 +130,14 @@ def _instance(device: Device, profile: str) -> _Bounds:
     row = mig_profiles().get((device.key, profile), {})
     most, least = _instance_mib(row)
     if most is not None:
-        largest, basis = most * MIB, f"instance {profile}: at most {most} MiB"
+        largest, source = most * MIB, basis.INSTANCE_MOST(profile=profile, mib=most)
     else:
         gigabytes = int(re.split(r"[.g+]", profile)[2])
-        largest, basis = gigabytes * GIB, f"instance {profile}: its name x 2^30 bytes, no reading was collected"
+        largest, source = gigabytes * GIB, basis.INSTANCE_NAME(profile=profile)
     largest = min(largest, device.largest_bytes)
     if least is not None and row["confidence"] == "A":
-        return _Bounds(largest, basis, least * MIB, f"instance {profile}: at least {least} MiB", None)
-    return _Bounds(largest, basis, None, f"instance {profile}: no reading of a real card was collected", None)
+        return _Bounds(largest, source, least * MIB, basis.INSTANCE_LEAST(profile=profile, mib=least), None)
+    return _Bounds(largest, source, None, basis.INSTANCE_UNKNOWN(profile=profile), None)
 
 
 def _instance_mib(row: Row) -> tuple[int | None, int | None]:

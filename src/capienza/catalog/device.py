@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from capienza.errors import Message
+
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU model. Sizes are bytes of one GPU; `sources` say where each figure was seen."""
@@ -23,12 +25,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     reported_ecc: str | None = None
     largest_bytes: int
     """The most memory a GPU of this name can report (ECC off): what *exclude* compares with."""
-    largest_basis: str
+    largest_basis: Message
     smallest_bytes: int | None = None
     """The least it can report (ECC on): what *fit* compares with. None: nothing was ever reported."""
-    smallest_basis: str
+    smallest_basis: Message
     cuda_total_bytes: int | None = None
-    cuda_total_basis: str = ""
+    cuda_total_basis: Message | None = None
     compute_capability: tuple[int, int] | None = None
     gfx_arch: str | None = None
     memory_type: str | None = None

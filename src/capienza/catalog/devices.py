@@ -21,7 +21,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+from capienza.catalog import basis
 from capienza.catalog.device import Device
+from capienza.errors import Message
 from capienza.units import GIB, MIB
 
 DATA = Path(__file__).parent / "data"
@@ -42,7 +44,7 @@ class Bound(NamedTuple):
     """A capacity in MiB, None when unknown, and where it comes from."""
 
     mib: int | None
-    basis: str
+    basis: Message
 
 
 def table(name: str) -> list[Row]:
@@ -100,36 +102,36 @@ def largest(nominal_gb: str, figures: list[Figure], inline_ecc: bool) -> Bound:
     """The most that a GPU of this name can report, with ECC off where that matters."""
     nominal_mib = int(nominal_gb) * GIB // MIB
     if not figures:
-        return Bound(nominal_mib, f"nominal {nominal_gb} GB x 2^30 bytes: no driver total was collected")
+        return Bound(nominal_mib, basis.NOMINAL(gigabytes=nominal_gb))
     seen = max(figure.mib for figure in figures)
     if inline_ecc and all(figure.ecc == "on" for figure in figures):
         undone = -(-(seen + 1) * ECC_DENOMINATOR // ECC_NUMERATOR)
-        return Bound(min(undone, nominal_mib), f"ECC off: {seen} MiB reported with ECC on x 16/15, rounded up")
-    return Bound(min(seen, nominal_mib), f"largest reported total, {seen} MiB")
+        return Bound(min(undone, nominal_mib), basis.ECC_UNDONE(mib=seen))
+    return Bound(min(seen, nominal_mib), basis.LARGEST(mib=seen))
 
 
 def smallest(figures: list[Figure], inline_ecc: bool) -> Bound:
     """The least that a GPU of this name can report, with ECC on where the card offers it."""
     if not figures:
-        return Bound(None, "no driver total was collected")
+        return Bound(None, basis.NO_TOTAL())
     seen = min(figure.mib for figure in figures)
     states = {figure.ecc for figure in figures}
     if inline_ecc and "off" in states and "on" not in states:
         with_ecc = seen * ECC_NUMERATOR // ECC_DENOMINATOR
-        return Bound(with_ecc, f"ECC on: {seen} MiB reported with ECC off x 15/16")
-    lossless = "" if inline_ecc or states <= {"on", "n/a"} else "; no loss to ECC was seen on this kind of memory"
-    return Bound(seen, f"smallest reported total, {seen} MiB{lossless}")
+        return Bound(with_ecc, basis.ECC_TAKEN(mib=seen))
+    text = basis.SMALLEST if inline_ecc or states <= {"on", "n/a"} else basis.LOSSLESS
+    return Bound(seen, text(mib=seen))
 
 
 def cuda_total(figures: list[Figure], largest_mib: int | None, smallest_mib: int | None) -> Bound:
     """The least CUDA total: from a figure seen with ECC off, less what ECC takes of the reported total."""
     if not figures:
-        return Bound(None, "no CUDA total was collected")
+        return Bound(None, basis.NO_CUDA())
     seen = min(figures)
     if largest_mib and smallest_mib and largest_mib > smallest_mib and all(figure.ecc == "off" for figure in figures):
         taken = largest_mib - smallest_mib
-        return Bound(seen.mib - taken, f"{seen.mib} MiB seen with ECC off, less the {taken} MiB that ECC takes")
-    return Bound(seen.mib, f"smallest CUDA total seen, {seen.mib} MiB")
+        return Bound(seen.mib - taken, basis.CUDA_LESS_ECC(mib=seen.mib, taken=taken))
+    return Bound(seen.mib, basis.CUDA_SEEN(mib=seen.mib))
 
 
 def _cuda_figures(row: Row, observations: list[Row]) -> list[Figure]:

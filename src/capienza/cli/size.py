@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 import click
 
 from capienza.cli.base import Command, argument, option, shown_as
-from capienza.errors import UsageError, template
+from capienza.errors import UsageError, phrase, template
 
 BAD_VALUE = template("size.bad-value", "{option}: expected {accepted}, got {found}")
 NEEDS_SUBJECT = template(
@@ -16,6 +16,9 @@ NEEDS_SUBJECT = template(
     "try: capienza size card.yaml, capienza size ./model-folder, or capienza size --params 7e9",
 )
 ONE_SUBJECT = template("size.one-subject", "{options} go with --params, which takes the place of a card or model")
+A_COUNT = phrase("a whole number of parameters, such as 7e9")
+SOME_BITS = phrase("bits per parameter, at most 64")
+A_SIZE = phrase("a number and its unit, such as 6 GiB")
 MAX_PARAMETERS = 10**18
 
 
@@ -100,16 +103,14 @@ def _plain(params: str, bits: str | None, reserve: str | None, form: str, as_jso
     from capienza.report.arithmetic import arithmetic_data, arithmetic_document
     from capienza.units import QuantityError, parse_size
 
-    parameters = _decimal("--params", params, MAX_PARAMETERS, "a whole number of parameters, such as 7e9")
+    parameters = _decimal("--params", params, MAX_PARAMETERS, A_COUNT)
     if parameters != parameters.to_integral_value():
-        raise UsageError(
-            BAD_VALUE(option="--params", accepted="a whole number of parameters, such as 7e9", found=params)
-        )
-    width = None if bits is None else _decimal("--bits", bits, 64, "bits per parameter, at most 64")
+        raise UsageError(BAD_VALUE(option="--params", accepted=A_COUNT, found=params))
+    width = None if bits is None else _decimal("--bits", bits, 64, SOME_BITS)
     try:
         reserve_bytes = None if reserve is None else int(parse_size(reserve))
     except QuantityError as error:
-        raise UsageError(BAD_VALUE(option="--reserve", accepted=error.accepted, found=error.found)) from error
+        raise UsageError(BAD_VALUE(option="--reserve", accepted=A_SIZE, found=error.found)) from error
     rows = arithmetic(int(parameters), width, reserve_bytes)
     show(
         form,

@@ -31,7 +31,7 @@ REFUSED = template(
 
 def apply_waivers(verdict: CriterionVerdict, case: Case) -> CriterionVerdict:
     """The verdict, let pass by the first waiver that holds for this offer; otherwise with why none did."""
-    if verdict.state != "to_confirm" or not case.evidence.waivers:
+    if verdict.state not in ("to_confirm", "exclude") or not case.evidence.waivers:
         return verdict
     refused: list[Message] = []
     for waiver in case.evidence.waivers:
@@ -40,7 +40,7 @@ def apply_waivers(verdict: CriterionVerdict, case: Case) -> CriterionVerdict:
         missing = _missing(waiver, case)
         if missing:
             refused.append(INCOMPLETE(record=waiver.id[:12], missing=missing))
-        elif verdict.failures:
+        elif verdict.failures or verdict.state == "exclude":
             refused.append(REFUSED(record=waiver.id[:12]))
         else:
             return _waived(verdict, waiver)

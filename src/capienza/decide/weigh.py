@@ -1,7 +1,8 @@
 """Many statements, one value: by rank, with conflicts kept and overrides shown (DESIGN rules 7, 8, 10).
 
 A statement supports, violates, or doubts (it was made in scope and does not suffice, such as a peak that leaves
-no margin). Those of the highest rank decide; when they disagree the value is unknown. A proof by arithmetic
+no margin). Those of the highest rank decide; when they disagree the value is unknown. A run that completed without
+supporting (`ran`) only stands against the failure of another run. A proof by arithmetic
 decides where nothing of the highest rank supports: only a measurement that shows the contrary outweighs it, and
 that is listed. So taking a supporting statement away never helps an offer, and one more statement of the same rank
 never turns a value into its opposite.
@@ -51,7 +52,7 @@ MORE_RECORDS = template(
     "capienza evidence list shows the scope of each",
 )
 
-Says = Literal["supports", "violates", "doubts"]
+Says = Literal["supports", "violates", "doubts", "ran"]
 VALUE: dict[str, Truth] = {"supports": Truth.TRUE, "violates": Truth.FALSE, "doubts": Truth.UNKNOWN}
 T = TypeVar("T")
 SHOWN_RECORDS = 6
@@ -69,42 +70,50 @@ class Stance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weigh(stances: Iterable[Stance]) -> Finding:
-    """The value of a set of statements; unknown without reasons when there is none."""
+    """The value of a set of statements; unknown without reasons when none of them speaks."""
     ordered = sorted(stances, key=lambda stance: (-(stance.rank or 0), stance.evidence.id, stance.says))
-    if not ordered:
+    spoken = [stance for stance in ordered if stance.says != "ran"]
+    if not spoken:
         return Finding(truth=Truth.UNKNOWN)
     if len(ordered) == 1:
         return _alone(ordered[0])
-    top = max(stance.rank or 0 for stance in ordered)
-    leading = [stance for stance in ordered if stance.rank == top]
-    proofs = [stance for stance in ordered if stance.rank is None]
+    top = max(stance.rank or 0 for stance in spoken)
+    leading = [stance for stance in spoken if stance.rank == top]
+    proofs = [stance for stance in spoken if stance.rank is None]
     if proofs and not any(stance.says == "supports" for stance in leading):
         leading = proofs
     said = {stance.says for stance in leading}
+    if leading is not proofs and "violates" in said:
+        leading = leading + [stance for stance in ordered if stance.says == "ran" and (stance.rank or 0) >= top]
     failures = tuple(stance.evidence for stance in ordered if stance.says == "violates")
-    reasons = [reason for stance in leading for reason in stance.reasons]
-    evidence = tuple(stance.evidence for stance in leading)
-    if len(said) > 1:
-        statements = [name(stance) for stance in leading]
-        return Finding(
-            truth=Truth.UNKNOWN,
-            reasons=(CONFLICT(statements=statements), *reasons),
-            evidence=evidence,
-            settle=(SETTLE_CONFLICT(statements=statements),),
-            failures=failures,
-        )
-    reasons += [
-        OVERRIDDEN(lower=name(stance), higher=name(leading[0]))
-        for stance in ordered
-        if stance not in leading and stance.says not in said
-    ]
+    if _disagree(leading):
+        statements = list(dict.fromkeys(name(stance) for stance in leading))
+        conflict = CONFLICT(statements=statements)
+        settle: tuple[Message, ...] = (SETTLE_CONFLICT(statements=statements),)
+        truth, reasons = Truth.UNKNOWN, [conflict, *(reason for stance in leading for reason in stance.reasons)]
+    else:
+        strongest = next(says for says in ("supports", "violates", "doubts") if says in said)
+        deciding = [stance for stance in leading if stance.says == strongest]
+        truth, reasons = VALUE[strongest], [reason for stance in deciding for reason in stance.reasons]
+        settle = tuple(step for stance in deciding for step in stance.settle)
+        reasons += [
+            OVERRIDDEN(lower=name(stance), higher=name(leading[0]))
+            for stance in spoken
+            if stance not in leading and stance.says not in said
+        ]
     return Finding(
-        truth=VALUE[said.pop()],
+        truth=truth,
         reasons=tuple(reasons),
-        evidence=evidence,
-        settle=tuple(step for stance in leading for step in stance.settle),
+        evidence=tuple(dict.fromkeys(stance.evidence for stance in leading)),
+        settle=settle,
         failures=failures,
     )
+
+
+def _disagree(leading: Sequence[Stance]) -> bool:
+    """Support against anything else, or a failure against a run that completed all the same."""
+    said = {stance.says for stance in leading}
+    return ("supports" in said and len(said) > 1) or {"violates", "ran"} <= said
 
 
 def _alone(stance: Stance) -> Finding:

@@ -31,7 +31,7 @@ DEADLINE_PASSED = template(
 )
 WINDOW_SHUT = template(
     "decide.window-shut",
-    "the cards can be used from {earliest}, and the time ends on {latest}",
+    "the GPUs can be used from {earliest}, and the time ends on {latest}",
     "ask the seller for an earlier start",
 )
 WINDOW_SHORT = template(
@@ -64,7 +64,7 @@ SETTLE_DURATIONS = template(
 )
 START_UNDOCUMENTED = template(
     "decide.start-undocumented",
-    "no document says from when the cards can be used; a stock notice is a wish",
+    "no document says from when the GPUs can be used; a stock notice is a wish",
     "ask the seller for a confirmed start",
 )
 SETTLE_START = template(
@@ -74,7 +74,7 @@ SETTLE_START = template(
 )
 INTERRUPTIBLE = template(
     "decide.interruptible",
-    "the seller may interrupt the cards, so a documented duration does not hold",
+    "the seller may interrupt the use, so a documented duration does not hold",
     "ask for a price that is not interruptible",
 )
 START_UNREADABLE = template(

@@ -68,6 +68,8 @@ READERS: dict[str, Callable[[Keys], Scheme]] = {
     "mxfp8": read_fp8,
 }
 
+_TOO_MUCH = "Counting the weights unquantised would be too much"
+_EITHER_WAY = "Counting the weights unquantised could be too much or too little"
 _REASONS = {
     "aqlm": "its codebooks are shaped by settings that differ for each layer",
     "auto-round": "it packs in several layouts chosen for each layer",
@@ -91,7 +93,7 @@ _REASONS = {
 REFUSED: dict[str, Template] = {
     method: template(
         f"formats.refused-{method}",
-        f"{method} is not computed: {reason}. Counting the weights unquantised would be too much",
+        f"{method} is not computed: {reason}. {_EITHER_WAY if 'beside' in reason else _TOO_MUCH}",
         _OWN_TENSORS,
     )
     for method, reason in _REASONS.items()

@@ -9,7 +9,7 @@ def speak_click(language: str) -> None:
     """Point the process-wide gettext domain, which click uses, at our catalogue and language."""
     import gettext
 
-    from capienza.i18n.translator import DOMAIN, LOCALES
+    from capienza.i18n.catalogue import DOMAIN, LOCALES
 
     gettext.bindtextdomain(DOMAIN, str(LOCALES))
     gettext.textdomain(DOMAIN)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capienza.errors import Message, Parameter, fill, show_parameter
+from capienza.i18n.catalogue import DOMAIN, LOCALES
 from capienza.units import ENGLISH_MARKS, Money, NumberMarks, format_money, format_number, format_size
 
 if TYPE_CHECKING:
     from gettext import NullTranslations
 
-LOCALES = Path(__file__).parent / "locales"
-DOMAIN = "capienza"
 _MARKS = {"en": ENGLISH_MARKS, "it": NumberMarks(decimal=",", group=".")}
 
 
@@ -67,7 +65,7 @@ class Say:
             return self.message(value)
         if isinstance(value, bool):
             return self("yes") if value else self("no")
-        return show_parameter(name, value)
+        return self(value) if isinstance(value, str) else show_parameter(name, value)
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from capienza.errors import Message
 from capienza.ledger.ledger import Total
 from capienza.truth import Truth
 
@@ -23,9 +24,9 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     largest_bytes: int | None
-    largest_basis: str
+    largest_basis: Message
     smallest_bytes: int | None
-    smallest_basis: str
+    smallest_basis: Message
     cuda_total_bytes: int | None = None
     others_use_bytes: int = 0
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from capienza.errors import InputError, Message
 if TYPE_CHECKING:
     from capienza.formats.layout import Scheme
 
+T = TypeVar("T")
 TORCH_DTYPES = {
     "float32": "fp32",
     "float16": "fp16",
@@ -81,25 +82,30 @@ def _from_gguf(source: str, artifact: Artifact) -> Model:
 
 def _from_config(source: str, artifact: Artifact) -> Model:
     config = artifact.config or {}
-    architecture, refusal = None, None
-    try:
-        architecture = describe(config, f"{artifact.reference}/config.json")
-    except InputError as error:
-        # Headers alone still give exact weights; without them there is nothing left to say.
-        if not artifact.tensors:
-            raise
-        refusal = error.message
+    file = f"{artifact.reference}/config.json"
     quantization = config.get("quantization_config") or text_config(config).get("quantization_config")
+    architecture, refusal = _or_refusal(artifact, lambda: describe(config, file))
+    scheme, no_scheme = _or_refusal(artifact, lambda: _scheme(quantization, file)) if quantization else (None, None)
     return Model(
         name=source,
         revision=artifact.revision,
         artifact=artifact,
         architecture=architecture,
         refusal=refusal,
-        differences=_differences(architecture, artifact),
+        differences=(*_differences(architecture, artifact), *([no_scheme] if no_scheme else [])),
         dtype=config_dtype(config) or headers_dtype(artifact),
-        scheme=_scheme(quantization, f"{artifact.reference}/config.json") if quantization else None,
+        scheme=scheme,
     )
+
+
+def _or_refusal(artifact: Artifact, read: Callable[[], T]) -> tuple[T, None] | tuple[None, Message]:
+    """What a reader finds, or why it refuses. Headers alone still give exact weights; without them it is an error."""
+    try:
+        return read(), None
+    except InputError as error:
+        if not artifact.tensors:
+            raise
+        return None, error.message
 
 
 def _scheme(quantization: object, file: str) -> Scheme:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from capienza.catalog.device import Device
+from capienza.errors import Message
 from capienza.i18n.translator import Say
 from capienza.report.blocks import Document, Heading, Paragraph, Table
 from capienza.report.tool import TOOL
@@ -15,7 +16,13 @@ DEVICES_SCHEMA = "capienza.devices/1"
 
 def devices_data(devices: tuple[Device, ...]) -> dict[str, Any]:
     """Every figure with its basis and sources; null is unknown."""
-    return {"schema": DEVICES_SCHEMA, "tool": TOOL, "devices": list(devices)}
+    return {"schema": DEVICES_SCHEMA, "tool": TOOL, "devices": [_device_data(device) for device in devices]}
+
+
+def _device_data(device: Device) -> dict[str, Any]:
+    words = ("largest_basis", "smallest_basis", "cuda_total_basis")
+    data = {name: getattr(device, name) for name in device.__struct_fields__}
+    return data | {name: None if data[name] is None else str(data[name]) for name in words}
 
 
 def devices_document(devices: tuple[Device, ...], say: Say) -> Document:
@@ -62,9 +69,9 @@ def _one(device: Device, say: Say) -> Document:
     rows = (
         (say("seller's number"), f"{device.nominal_gb} GB", say("text only, never compared")),
         (say("reported"), _mib(device.reported_bytes, say), f"ECC {device.reported_ecc or say('unknown')}"),
-        (say("most"), _mib(device.largest_bytes, say), device.largest_basis),
-        (say("least"), _mib(device.smallest_bytes, say), device.smallest_basis),
-        (say("CUDA total"), _mib(device.cuda_total_bytes, say), ""),
+        (say("most"), _mib(device.largest_bytes, say), say.message(device.largest_basis)),
+        (say("least"), _mib(device.smallest_bytes, say), say.message(device.smallest_basis)),
+        (say("CUDA total"), _mib(device.cuda_total_bytes, say), _basis(device.cuda_total_basis, say)),
         (say("capability"), _capability(device, say), ""),
         (say("memory"), device.memory_type or say("unknown"), ""),
         (say("sources"), device.sources, device.notes),
@@ -73,6 +80,10 @@ def _one(device: Device, say: Say) -> Document:
         Heading(f"{device.name} ({device.key})", 1),
         Table(columns=(say("figure"), say("value"), say("basis")), rows=rows),
     )
+
+
+def _basis(basis: Message | None, say: Say) -> str:
+    return "" if basis is None else say.message(basis)
 
 
 def _mib(amount_bytes: int | None, say: Say) -> str:

@@ -8,7 +8,15 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Total
 from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
-from capienza.report.labels import ENTRY_LABELS, FIT_LABELS, INPUT_LABELS, NEED_LABELS, STATUS_LABELS, TASK_LABELS, label
+from capienza.report.labels import (
+    ENTRY_LABELS,
+    FIT_LABELS,
+    INPUT_LABELS,
+    NEED_LABELS,
+    STATUS_LABELS,
+    TASK_LABELS,
+    label,
+)
 from capienza.units import Range
 
 NO_SUCH_ENTRY = template(
@@ -229,8 +237,8 @@ def fit_blocks(fit: GpuFit, sizing: Sizing, say: Say) -> list[Block]:
         for amount in (capacity.largest_bytes, capacity.smallest_bytes)
     )
     rows = [
-        (say("capacity compared for exclusion"), largest, capacity.largest_basis),
-        (say("capacity compared for a fit"), smallest, capacity.smallest_basis),
+        (say("capacity compared for exclusion"), largest, say.message(capacity.largest_basis)),
+        (say("capacity compared for a fit"), smallest, say.message(capacity.smallest_basis)),
         (say("used by others"), say.size(capacity.others_use_bytes), say("from the card")),
         (
             say("predicted peak"),

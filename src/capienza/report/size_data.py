@@ -110,9 +110,9 @@ def capacity_data(capacity: Capacity) -> dict[str, Any]:
     """The capacities compared, each with its basis."""
     return {
         "largest_bytes": capacity.largest_bytes,
-        "largest_basis": capacity.largest_basis,
+        "largest_basis": str(capacity.largest_basis),
         "smallest_bytes": capacity.smallest_bytes,
-        "smallest_basis": capacity.smallest_basis,
+        "smallest_basis": str(capacity.smallest_basis),
         "cuda_total_bytes": capacity.cuda_total_bytes,
         "others_use_bytes": capacity.others_use_bytes,
     }

@@ -8,6 +8,7 @@ from capienza.architecture.heads import Heads, full_attention, share_out
 from capienza.architecture.model import Architecture, Mlp
 from capienza.architecture.pieces import linear, norm, plain_mlp
 from capienza.architecture.reading import MAX_LAYERS, Config
+from capienza.errors import phrase
 
 
 def build(config: Config) -> Architecture:
@@ -48,16 +49,18 @@ def build(config: Config) -> Architecture:
 def _refuse_variants(config: Config) -> None:
     """The files describe variants that the class of transformers does not build."""
     if config.integer("expansion_ratio", 4) != 4:
-        config.not_understood("expansion_ratio", config.raw("expansion_ratio"), "4", "the weights would be wrong")
+        config.not_understood(
+            "expansion_ratio", config.raw("expansion_ratio"), "4", phrase("the weights would be wrong")
+        )
     if not config.flag("no_bias", default=True):
-        config.not_understood("no_bias", False, "true", "the weights would come out too small")
+        config.not_understood("no_bias", False, "true", phrase("the weights would come out too small"))
     attention = config.section("attn_config")
     if attention is None:
         return
     if attention.text("attn_type", "multihead_attention") != "multihead_attention":
-        direction = "the cache and weights would come out too large"
+        direction = phrase("the cache and weights would come out too large")
         attention.not_understood("attn_type", attention.raw("attn_type"), "multihead_attention", direction)
     for key, wanted in (("alibi", True), ("qk_ln", False)):
         if attention.flag(key, default=wanted) is not wanted:
-            direction = "the weights would come out too small"
+            direction = phrase("the weights would come out too small")
             attention.not_understood(key, not wanted, "true" if wanted else "false", direction)

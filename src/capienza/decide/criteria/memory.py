@@ -28,7 +28,7 @@ CRITERION = "memory"
 FLOOR = template(
     "decide.memory-floor",
     "{device} needs at least {floor_bytes}, provably; the most a GPU of this name offers is {usable_bytes} ({basis})",
-    "capienza size CARD --explain weights shows the calculation",
+    "a second card helps only where the card's placement divides the model; capienza size CARD --explain weights",
 )
 OOM = template(
     "decide.memory-oom",
@@ -42,7 +42,7 @@ COVERED = template(
 SHORT = template(
     "decide.memory-margin-short",
     "record {record}: the fullest reading leaves {room_bytes}; the card asks for a margin of {margin_bytes}",
-    "state a smaller margin with its reason, or choose a card with more memory",
+    "state a smaller margin with its reason, or choose a GPU with more memory",
 )
 OVERFULL = template(
     "decide.memory-overfull",
@@ -78,6 +78,11 @@ NO_PREDICTION = template(
     "decide.memory-no-prediction",
     "no peak was predicted for this GPU",
     "capienza size CARD says what is missing",
+)
+SETTLE_PEAK = template(
+    "decide.settle-memory",
+    "a device or process peak of at most {limit_bytes} in every phase, on every GPU, settles it",
+    "capienza measure reads it",
 )
 MARGIN_UNREASONED = template(
     "decide.memory-margin-unreasoned",
@@ -125,7 +130,7 @@ def _judge_gpu(case: Case, need: Scope) -> Finding:
     if finding.truth is Truth.FALSE or (finding.truth is Truth.TRUE and not open_fields):
         return finding
     evidence = finding.evidence
-    if not stances:
+    if not finding.reasons:
         reasons = [*_predicted(case), *reasons]
         evidence = (calculation(case, need),) if case.sizing.ledger else ()
     return Finding(
@@ -181,17 +186,22 @@ def _short(case: Case, record: Record, need: Scope) -> Message | None:
 
 
 def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, list[Message]]:
-    """What a run at the required dimensions or larger ones says for the cycle, or why it says nothing."""
+    """What a run at the required dimensions or larger ones says for the cycle, and why it does not support.
+
+    One that completed without covering the cycle still shows, against a failure, that the load can run.
+    """
     cycle = cycle_of(case, record, need.gpus or 1)
-    obstacle = not_completed(record) or _short(case, record, need)
-    doubts = [obstacle] if obstacle else []
+    unfinished, short = not_completed(record), _short(case, record, need)
+    doubts = [reason for reason in (unfinished, short) if reason is not None]
     if cycle.missing:
         doubts.append(PHASES_MISSING(record=record.id[:12], phases=list(cycle.missing)))
     if cycle.incomparable:
         doubts.append(INCOMPARABLE(record=record.id[:12], phases=list(cycle.incomparable)))
-    doubts += case.evidence.weak.get(record.id, ())
+    weak = case.evidence.weak.get(record.id, ())
+    if unfinished or weak:
+        return None, [*doubts, *weak]
     if doubts or cycle.room_bytes is None:
-        return None, doubts
+        return Stance(says="ran", rank=rank(record, need.offer), evidence=cite(record), reasons=tuple(doubts)), doubts
     margin = case.card.margin.amount_bytes if case.card.margin else 0
     covered = COVERED(record=record.id[:12], room_bytes=cycle.room_bytes, margin_bytes=margin)
     return Stance(says="supports", rank=rank(record, need.offer), evidence=cite(record), reasons=(covered,)), []
@@ -225,7 +235,10 @@ def _settle(case: Case) -> tuple[Message, ...]:
     """The run that settles it, and the proof each unknown entry of the prediction expects."""
     entries = case.sizing.ledger.entries if case.sizing.ledger else ()
     proofs = dict.fromkeys(entry.expected_proof for entry in entries if entry.expected_proof is not None)
-    return (*settle_by_measuring(case), *proofs)
+    usable = case.sizing.capacity.smallest_usable_bytes if case.sizing.capacity else None
+    limit = usable - case.card.margin.amount_bytes if usable is not None and case.card.margin else 0
+    peak = (SETTLE_PEAK(limit_bytes=limit),) if limit > 0 else ()
+    return (*settle_by_measuring(case), *peak, *proofs)
 
 
 def _open_margin(case: Case) -> tuple[Message, ...]:
