@@ -5,9 +5,10 @@
 
 A failure is: an exception that is not one of our errors; more than a second of processor time (a long list of
 offers: a second for each MB); more than 64 MB above an idle start; an error too long to read; on the command line an
-exit code outside the table, a trace, "internal error", or a control character. Before the random inputs come those at the limits of what
-is read (as large, deep and many as can be). Inputs run one after the other in a process of their own, every third also through the command line in that process, and `--cli` of them through the
-installed command. Every failure is saved, smaller, in `.bench/fuzz-failures`. Exit code 1 when there is one.
+exit code outside the table, a trace, "internal error", or a control character. Before the random inputs come those at
+the limits of what is read (as large, deep and many as can be). Inputs run one after the other in a process of their
+own, every third random one also through the command line in that process, and `--cli` of them through the installed
+command. Every failure is saved, smaller, in `.bench/fuzz-failures`. Exit code 1 when there is one.
 """
 
 from __future__ import annotations

@@ -1,69 +1,73 @@
-"""Writes docs/reference from the code: commands, card fields, messages. `--check` only says whether it is up to date."""
+"""Writes docs/reference from the code: commands, card fields, codes. `--check` only says whether it is up to date."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from pathlib import Path
 
-import click
-from texts import ROOT, commands, module_names
+from texts import ROOT, commands, context, module_names
 
 REFERENCE = ROOT / "docs" / "reference"
 HEAD = "<!-- Written by scripts/docs from the code; edits here are lost. -->\n\n"
+COMMANDS_HEAD = """# Commands
+
+Data goes to standard output, talk to standard error. Exit codes: see [exit codes](exit-codes.md).
+"""
+CODES_HEAD = """# Codes
+
+Errors, reasons, notes and ways to settle carry a code and parameters; the sentence is made when it is shown. A code
+keeps its meaning; its wording may change.
+
+| code | text | what to do |
+| --- | --- | --- |
+"""
+CARD_HEAD = """# The workload card
+
+One YAML file. A field that is left out is *not stated*: the verdicts that need it stay *to confirm*. Written as `none`
+(where accepted) it is *not applicable*.
+
+| field | type | required | meaning | example |
+| --- | --- | --- | --- | --- |
+"""
 
 
 def commands_page() -> str:
     """Every command with its help, as the terminal shows it."""
     from capienza.cli.main import cli
 
-    parts = [
-        "# Commands\n\nData goes to standard output, talk to standard error. Exit codes: see [exit codes](exit-codes.md).\n"
-    ]
-    for name, command in commands(cli):
-        ctx = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
-        parts.append(f"## `{name}`\n\n```text\n{command.get_help(ctx)}\n```\n")
-    return HEAD + "\n".join(parts)
+    shown = (
+        f"## `{name}`\n\n```text\n{command.get_help(context(command, name))}\n```\n" for name, command in commands(cli)
+    )
+    return HEAD + COMMANDS_HEAD + "\n" + "\n".join(shown)
 
 
-def messages_page() -> str:
+def codes_page() -> str:
     """Every code that an error, a reason or a note can carry."""
-    import importlib
-
     for name in module_names():
         importlib.import_module(name)
     from capienza.errors import TEMPLATES
 
-    rows = [f"| `{code}` | {_cell(t.text)} | {_cell(t.hint)} |" for code, t in sorted(TEMPLATES.items())]
-    return (
-        HEAD
-        + "# Codes\n\nErrors, reasons, notes and ways to settle carry a code and parameters; the sentence is made when it is "
-        "shown. A code keeps its meaning; its wording may change.\n\n| code | text | what to do |\n| --- | --- | --- |\n"
-        + "\n".join(rows)
-        + "\n"
-    )
+    rows = (f"| `{code}` | {_cell(made.text)} | {_cell(made.hint)} |\n" for code, made in sorted(TEMPLATES.items()))
+    return HEAD + CODES_HEAD + "".join(rows)
 
 
 def card_page() -> str:
     """Every field of a workload card."""
     from capienza.card.fields import fields
 
-    rows = [
-        f"| `{field.path}` | {_cell(field.type_text)} | {'yes' if field.required else ''} | {_cell(field.description)} | `{_cell(str(field.example))}` |"
+    rows = (
+        f"| `{field.path}` | {_cell(field.type_text)} | {'yes' if field.required else ''} | "
+        f"{_cell(field.description)} | `{_cell(str(field.example))}` |\n"
         for field in fields()
-    ]
-    return (
-        HEAD
-        + "# The workload card\n\nOne YAML file. A field that is left out is *not stated*: the verdicts that need it stay *to confirm*. "
-        "Written as `none` (where accepted) it is *not applicable*.\n\n"
-        "| field | type | required | meaning | example |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
     )
+    return HEAD + CARD_HEAD + "".join(rows)
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-PAGES = {"commands.md": commands_page, "codes.md": messages_page, "card.md": card_page}
+PAGES = {"commands.md": commands_page, "codes.md": codes_page, "card.md": card_page}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Keep the `console` blocks of the documentation true: `update` runs their commands and writes the output, `check` compares."""
+"""Keep the `console` blocks of the pages true: without `check`, run their commands and write what they print."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ def run(command: str) -> str:
 
 
 def refreshed(page: str) -> str:
-    """The page with every block's output as it is now."""
-    return BLOCK.sub(lambda block: f"```console\n$ {block[1]}\n{run(block[1])}```", page)
+    """The text of a page with every block's output as it is now."""
+    text = (ROOT / page).read_text()
+    return BLOCK.sub(lambda block: f"```console\n$ {block[1]}\n{run(block[1])}```", text)
 
 
 def main(arguments: list[str]) -> int:
     """Update the pages or compare them."""
     stale = []
     for name in PAGES:
-        path = ROOT / name
-        text = path.read_text()
-        now = refreshed(text)
-        if now != text:
+        now = refreshed(name)
+        if now != (ROOT / name).read_text():
             stale.append(name)
             if "check" not in arguments:
-                path.write_text(now)
+                (ROOT / name).write_text(now)
     if "check" in arguments and stale:
         sys.stderr.write(f"the output shown is not that of today, run scripts/docs: {', '.join(stale)}\n")
         return 1

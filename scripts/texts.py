@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "capienza"
 CATALOGUE = SOURCE / "i18n" / "locales" / "it" / "LC_MESSAGES" / "capienza.po"
 COMPILED = CATALOGUE.with_suffix(".mo")
-CALLS = {"say", "mark", "translate"}
+CALLS = {"say", "mark", "phrase", "translate"}
 # What click says by itself in calls that our commands can meet.
 CLICK_TEXTS = (
     "Usage:",
@@ -61,9 +61,8 @@ def all_texts() -> set[str]:
     texts = set(CLICK_TEXTS)
     for name in module_names():
         importlib.import_module(name)
-    from capienza.errors import PHRASES, TEMPLATES
+    from capienza.errors import TEMPLATES
 
-    texts |= PHRASES
     for template in TEMPLATES.values():
         texts |= {template.text, template.hint}
     for path in SOURCE.rglob("*.py"):
@@ -84,7 +83,7 @@ def marked_literals(path: Path) -> Iterator[str]:
         if not (isinstance(node, ast.Call) and node.args):
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        first = node.args[0] if name == "say" or name == "mark" else node.args[-1]
+        first = node.args[-1] if name == "translate" else node.args[0]
         if name in CALLS and isinstance(first, ast.Constant) and isinstance(first.value, str):
             yield first.value
 
@@ -98,6 +97,11 @@ def commands(group: click.Command, name: str = "capienza") -> Iterator[tuple[str
             command = group.get_command(ctx, child)
             assert command is not None
             yield from commands(command, f"{name} {child}")
+
+
+def context(command: click.Command, name: str) -> click.Context:
+    """The context that a command has when it runs: click keeps the first help option it makes."""
+    return click.Context(command, info_name=name, help_option_names=["-h", "--help"], terminal_width=100)
 
 
 def command_texts() -> Iterator[str]:

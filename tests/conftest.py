@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gettext
 import os
 import sys
 from collections.abc import Callable
@@ -40,7 +41,8 @@ def capienza(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         with pytest.raises(SystemExit) as stopped:
             main()
         gc.enable()
-        os.environ.pop("LANGUAGE", None)  # set for click by a call in another language
+        os.environ.pop("LANGUAGE", None)  # set for click by a call in another language, like its text domain
+        gettext.textdomain("messages")
         out, err = capsys.readouterr()
         return Outcome(int(stopped.value.code or 0), out, err)
 

@@ -23,7 +23,7 @@ import msgspec
 
 from capienza.units import Money, format_money, format_size
 
-Parameter: TypeAlias = "str | int | float | bool | None | Money | Message | tuple[str, ...] | list[str]"
+Parameter: TypeAlias = "str | int | float | bool | Money | Message | tuple[str, ...] | list[str] | None"
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -50,12 +50,8 @@ def template(code: str, text: str, hint: str = "") -> Template:
     return made
 
 
-PHRASES: set[str] = set()
-
-
 def phrase(text: str) -> str:
-    """Declare a part of a sentence that is passed as a parameter, so that it is translated where it is shown."""
-    PHRASES.add(text)
+    """Mark a part of a sentence that is passed as a parameter; it is translated where it is shown."""
     return text
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import reference  # noqa: E402 - a script of this project, not a package
+import sessions  # noqa: E402
 import texts  # noqa: E402
 
 
@@ -38,3 +39,8 @@ def test_every_exit_code_of_the_errors_is_documented():
     assert codes
     for code in codes:
         assert f"\n| {code} |" in page
+
+
+def test_the_sessions_shown_are_those_of_today():
+    for page in sessions.PAGES:
+        assert sessions.refreshed(page) == (ROOT / page).read_text(), f"run scripts/docs: {page}"

@@ -35,7 +35,7 @@ def surface():
 
     found = {}
     for name, command in texts.commands(cli):
-        ctx = click.Context(command)
+        ctx = texts.context(command, name)
         found[name] = {
             (parameter.name or "").upper() if isinstance(parameter, click.Argument) else parameter.opts[-1]
             for parameter in command.get_params(ctx)
@@ -65,6 +65,7 @@ def test_short_helps_in_a_table_name_commands_that_exist():
             assert set(command.table) == {child.split()[-1] for child in SURFACE if child.rpartition(" ")[0] == name}
 
 
+LLAMA = ROOT / "examples" / "configs" / "meta-llama--Llama-3.1-8B"
 FORBIDDEN_AT_START = (
     "torch", "transformers", "numpy", "pandas", "rich", "jinja2", "huggingface_hub", "httpx2", "asyncio",
 )  # fmt: skip

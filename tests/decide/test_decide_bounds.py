@@ -26,6 +26,12 @@ from capienza.evidence.store import root
 from capienza.units import GIB
 
 
+def capacity_between(smallest, largest):
+    """A card of which a process may use 512 MiB less than its driver reports; unknown together."""
+    cuda_total = None if smallest is None else max(0, smallest - GIB // 2)
+    return make_capacity(largest_bytes=largest, smallest_bytes=smallest, cuda_total_bytes=cuda_total)
+
+
 @LAW
 @given(
     st.tuples(*(st.integers(0, 40) for _ in range(3))).map(sorted),
@@ -38,20 +44,17 @@ from capienza.units import GIB
 def test_widening_a_range_never_settles(figures, widen, capacity, narrower, wider, records):
     """Widening what is predicted, or what the card may hold, never turns unknown into a definite value."""
     floor, expected, ceiling = (figure * GIB for figure in figures)
+    lowest = None if narrower == 6 else max(0, capacity - narrower) * GIB
     narrow = make_sizing(
-        ledger=make_ledger(floor, expected, ceiling),
-        capacity=make_capacity(largest_bytes=capacity * GIB, smallest_bytes=capacity * GIB),
+        ledger=make_ledger(floor, expected, ceiling), capacity=capacity_between(capacity * GIB, capacity * GIB)
     )
-    smallest = None if narrower == 6 else max(0, capacity - narrower) * GIB
     wide = make_sizing(
         ledger=make_ledger(max(0, floor - widen[0] * GIB), expected, ceiling + widen[1] * GIB),
-        capacity=make_capacity(largest_bytes=(capacity + wider) * GIB, smallest_bytes=smallest),
+        capacity=capacity_between(lowest, (capacity + wider) * GIB),
     )
-    before, after = (
-        judge(make_card(), make_offer(), sizing, records).criterion("memory").state for sizing in (narrow, wide)
-    )
-    if before == "to_confirm":
-        assert after == "to_confirm"
+    before, after = (judge(make_card(), make_offer(), sizing, records).criterion("memory") for sizing in (narrow, wide))
+    if before.state == "to_confirm":
+        assert after.state == "to_confirm" or after.waiver
 
 
 @LAW

@@ -88,7 +88,7 @@ def test_every_small_set_by_hand():
         (d, r): unknown,
         (r, low_s): true,
         (r, low_v): unknown,
-        (proof, r): false,
+        (proof, r): unknown,
         (s, low_s): true,
         (s, low_v): true,
         (v, low_s): false,

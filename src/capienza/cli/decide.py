@@ -25,8 +25,8 @@ SELECTED, TO_CONFIRM, EXCLUDED = 0, 10, 11
     "decide",
     cls=Command,
     help="Judge offers against a workload card: six mandatory criteria, three verdicts, what proves them and what "
-    "would settle the rest. Without --offers every GPU of the catalogue is a candidate. Exit code 0: something is selected; "
-    "10: something is to confirm; 11: everything is excluded.",
+    "would settle the rest. Without --offers every GPU of the catalogue is a candidate. Exit code 0: something is "
+    "selected; 10: something is to confirm; 11: everything is excluded.",
 )
 @argument("card", metavar="CARD", help="A workload card.")
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")

@@ -23,10 +23,11 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     """What a record's peaks come to. `room_bytes` None: none of them can be compared.
 
     `missing` are phases without a reading on some GPU, `incomparable` those whose counters have no capacity to be
-    compared with.
+    compared with. `exceeds_largest`: some reading is above the most that a GPU of this name can report.
     """
 
     room_bytes: int | None
+    exceeds_largest: bool
     missing: tuple[str, ...]
     incomparable: tuple[str, ...]
 
@@ -47,12 +48,15 @@ def needed_phases(card: Card) -> tuple[Phase, ...]:
 def cycle_of(case: Case, record: Record, gpus: int) -> Cycle:
     """Compare every peak of the record, of whatever phase, with the capacity its counter belongs to."""
     limits = limits_of(case, record)
+    largest = case.sizing.capacity.largest_usable_bytes if case.sizing.capacity else None
+    exceeds_largest = False
     rooms: list[int] = []
     seen: dict[tuple[str | None, int], bool] = {}
     for claim in find(record, PEAK):
         if not isinstance(claim.value, int):
             continue
         limit = limits.get(claim.counter or "")
+        exceeds_largest |= largest is not None and claim.value > largest
         spot = (claim.phase, claim.gpu_index or 0)
         seen[spot] = seen.get(spot, False) or limit is not None
         if limit is not None:
@@ -60,6 +64,7 @@ def cycle_of(case: Case, record: Record, gpus: int) -> Cycle:
     spots = [(phase.value, gpu) for phase in needed_phases(case.card) for gpu in range(gpus)]
     return Cycle(
         room_bytes=min(rooms, default=None),
+        exceeds_largest=exceeds_largest,
         missing=_phases(spot for spot in spots if spot not in seen),
         incomparable=_phases(spot for spot in spots if spot in seen and not seen[spot]),
     )

@@ -2,7 +2,7 @@
 
 A statement supports, violates, or doubts (it was made in scope and does not suffice, such as a peak that leaves
 no margin). Those of the highest rank decide; when they disagree the value is unknown. A run that completed without
-supporting (`ran`) only stands against the failure of another run. A proof by arithmetic
+supporting (`ran`) only stands against a failure, proven or of another run. A proof by arithmetic
 decides where nothing of the highest rank supports: only a measurement that shows the contrary outweighs it, and
 that is listed. So taking a supporting statement away never helps an offer, and one more statement of the same rank
 never turns a value into its opposite.
@@ -83,7 +83,7 @@ def weigh(stances: Iterable[Stance]) -> Finding:
     if proofs and not any(stance.says == "supports" for stance in leading):
         leading = proofs
     said = {stance.says for stance in leading}
-    if leading is not proofs and "violates" in said:
+    if "violates" in said:
         leading = leading + [stance for stance in ordered if stance.says == "ran" and (stance.rank or 0) >= top]
     failures = tuple(stance.evidence for stance in ordered if stance.says == "violates")
     if _disagree(leading):

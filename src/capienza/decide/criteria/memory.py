@@ -188,7 +188,8 @@ def _short(case: Case, record: Record, need: Scope) -> Message | None:
 def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, list[Message]]:
     """What a run at the required dimensions or larger ones says for the cycle, and why it does not support.
 
-    One that completed without covering the cycle still shows, against a failure, that the load can run.
+    One that completed without covering the cycle still shows, against a failure, that the load can run; unless it
+    took more than any GPU of this name has.
     """
     cycle = cycle_of(case, record, need.gpus or 1)
     unfinished, short = not_completed(record), _short(case, record, need)
@@ -198,7 +199,7 @@ def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, li
     if cycle.incomparable:
         doubts.append(INCOMPARABLE(record=record.id[:12], phases=list(cycle.incomparable)))
     weak = case.evidence.weak.get(record.id, ())
-    if unfinished or weak:
+    if unfinished or weak or cycle.exceeds_largest:
         return None, [*doubts, *weak]
     if doubts or cycle.room_bytes is None:
         return Stance(says="ran", rank=rank(record, need.offer), evidence=cite(record), reasons=tuple(doubts)), doubts
