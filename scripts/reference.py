@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-from texts import ROOT, commands, context, module_names
+import click
+from texts import ROOT, commands, module_names
 
 REFERENCE = ROOT / "docs" / "reference"
 HEAD = "<!-- Written by scripts/docs from the code; edits here are lost. -->\n\n"
@@ -36,7 +37,8 @@ def commands_page() -> str:
     from capienza.cli.main import cli
 
     shown = (
-        f"## `{name}`\n\n```text\n{command.get_help(context(command, name))}\n```\n" for name, command in commands(cli)
+        f"## `{name}`\n\n```text\n{command.get_help(click.Context(command, info_name=name, terminal_width=100))}\n```\n"
+        for name, command in commands(cli)
     )
     return HEAD + COMMANDS_HEAD + "\n" + "\n".join(shown)
 

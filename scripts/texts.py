@@ -99,11 +99,6 @@ def commands(group: click.Command, name: str = "capienza") -> Iterator[tuple[str
             yield from commands(command, f"{name} {child}")
 
 
-def context(command: click.Command, name: str) -> click.Context:
-    """The context that a command has when it runs: click keeps the first help option it makes."""
-    return click.Context(command, info_name=name, help_option_names=["-h", "--help"], terminal_width=100)
-
-
 def command_texts() -> Iterator[str]:
     """Help of every command, option and argument."""
     from capienza.cli.base import Group

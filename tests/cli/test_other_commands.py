@@ -96,3 +96,14 @@ def test_an_interrupt_has_its_exit_code(capienza, monkeypatch):
 
     monkeypatch.setattr(home, "devices", stopped)
     assert capienza("devices").code == 130
+
+
+def test_help_follows_the_language_of_each_call(capienza):
+    for language, text in (
+        ("it", "Mostra questo messaggio"),
+        ("en", "Show this message"),
+        ("it", "Mostra questo messaggio"),
+    ):
+        shown = capienza("size", "--help", "--lang", language).out
+        assert text in shown
+        assert ("Uso:" in shown) == (language == "it")

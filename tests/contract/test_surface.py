@@ -35,7 +35,7 @@ def surface():
 
     found = {}
     for name, command in texts.commands(cli):
-        ctx = texts.context(command, name)
+        ctx = click.Context(command)
         found[name] = {
             (parameter.name or "").upper() if isinstance(parameter, click.Argument) else parameter.opts[-1]
             for parameter in command.get_params(ctx)

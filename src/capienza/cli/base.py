@@ -141,7 +141,12 @@ def argument(name: str, **attributes: Any) -> Callable[[Any], Any]:
 
 
 def lang_option(command: Any) -> Any:
-    """`--lang`: read by `wanted_language` before parsing; declared here so that it is checked and shown."""
+    """`--lang` and `--help`, on every command.
+
+    The language is read by `wanted_language` before parsing; it is declared here so that it is checked and shown. The
+    help option is our own because click's keeps the language in which it was first shown.
+    """
+    command = click.help_option("-h", "--help", cls=Option, help="Show this message and exit.")(command)
     return option(
         "--lang", type=click.Choice(LANGUAGES), expose_value=False, help="Language of texts and numbers for people."
     )(command)

@@ -7,7 +7,7 @@ import sys
 import click
 
 from capienza import __version__
-from capienza.cli.base import Root, lang_option
+from capienza.cli.base import Option, Root, lang_option
 
 COMMANDS = {
     "size": ("capienza.cli.size", "The memory ledger of a card or model, and its peaks."),
@@ -22,9 +22,8 @@ COMMANDS = {
     cls=Root,
     table=COMMANDS,
     help="Which GPU configuration can I adopt for this defined workload, at what total cost, and what proves it?",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, prog_name="capienza")
+@click.version_option(__version__, prog_name="capienza", cls=Option, help="Show the version and exit.")
 @lang_option
 def cli() -> None:
     """The program."""

@@ -1,11 +1,11 @@
 """Many statements, one value: by rank, with conflicts kept and overrides shown (DESIGN rules 7, 8, 10).
 
 A statement supports, violates, or doubts (it was made in scope and does not suffice, such as a peak that leaves
-no margin). Those of the highest rank decide; when they disagree the value is unknown. A run that completed without
-supporting (`ran`) only stands against a failure, proven or of another run. A proof by arithmetic
-decides where nothing of the highest rank supports: only a measurement that shows the contrary outweighs it, and
-that is listed. So taking a supporting statement away never helps an offer, and one more statement of the same rank
-never turns a value into its opposite.
+no margin), or tells of a run that completed without supporting (`ran`). The supporting and violating ones of the
+highest rank decide. They are left open by their opposite of the same rank, a support also by a doubt, a failure
+by a run that completed all the same. A proof by arithmetic decides where nothing of the highest rank supports:
+only a measurement that shows the contrary outweighs it, and that is listed. So taking a supporting statement
+away never helps an offer, and one more statement of the same rank never turns a value into its opposite.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ MORE_RECORDS = template(
 
 Says = Literal["supports", "violates", "doubts", "ran"]
 VALUE: dict[str, Truth] = {"supports": Truth.TRUE, "violates": Truth.FALSE, "doubts": Truth.UNKNOWN}
+DECISIVE = ("supports", "violates")
+AGAINST: dict[Says, Says] = {"supports": "doubts", "violates": "ran"}
+"""What of the same or a higher rank leaves each decisive statement open, beside its opposite."""
 T = TypeVar("T")
 SHOWN_RECORDS = 6
 """Reasons about records that do not count, before the rest is only counted."""
@@ -72,48 +75,39 @@ class Stance(msgspec.Struct, frozen=True, kw_only=True):
 def weigh(stances: Iterable[Stance]) -> Finding:
     """The value of a set of statements; unknown without reasons when none of them speaks."""
     ordered = sorted(stances, key=lambda stance: (-(stance.rank or 0), stance.evidence.id, stance.says))
-    spoken = [stance for stance in ordered if stance.says != "ran"]
-    if not spoken:
-        return Finding(truth=Truth.UNKNOWN)
-    if len(ordered) == 1:
+    if len(ordered) == 1 and ordered[0].says != "ran":
         return _alone(ordered[0])
-    top = max(stance.rank or 0 for stance in spoken)
-    leading = [stance for stance in spoken if stance.rank == top]
-    proofs = [stance for stance in spoken if stance.rank is None]
+    top = max((stance.rank or 0 for stance in ordered if stance.says in DECISIVE), default=0)
+    leading = [stance for stance in ordered if stance.says in DECISIVE and stance.rank == top]
+    proofs = [stance for stance in ordered if stance.rank is None]
     if proofs and not any(stance.says == "supports" for stance in leading):
         leading = proofs
+    if not leading:
+        leading = [stance for stance in ordered if stance.says == "doubts"]
     said = {stance.says for stance in leading}
-    if "violates" in said:
-        leading = leading + [stance for stance in ordered if stance.says == "ran" and (stance.rank or 0) >= top]
-    failures = tuple(stance.evidence for stance in ordered if stance.says == "violates")
-    if _disagree(leading):
+    against = {AGAINST[says] for says in said if says in AGAINST}
+    contrary = [s for s in ordered if s.says in against and (s.rank or 0) >= top and s not in leading]
+    is_conflict = bool(contrary) or len(said) > 1
+    leading += contrary
+    reasons = [reason for stance in leading for reason in stance.reasons]
+    settle = tuple(step for stance in leading for step in stance.settle)
+    if is_conflict:
         statements = list(dict.fromkeys(name(stance) for stance in leading))
-        conflict = CONFLICT(statements=statements)
-        settle: tuple[Message, ...] = (SETTLE_CONFLICT(statements=statements),)
-        truth, reasons = Truth.UNKNOWN, [conflict, *(reason for stance in leading for reason in stance.reasons)]
-    else:
-        strongest = next(says for says in ("supports", "violates", "doubts") if says in said)
-        deciding = [stance for stance in leading if stance.says == strongest]
-        truth, reasons = VALUE[strongest], [reason for stance in deciding for reason in stance.reasons]
-        settle = tuple(step for stance in deciding for step in stance.settle)
+        reasons = [CONFLICT(statements=statements), *reasons]
+        settle = (SETTLE_CONFLICT(statements=statements),)
+    elif said != {"doubts"}:
         reasons += [
             OVERRIDDEN(lower=name(stance), higher=name(leading[0]))
-            for stance in spoken
-            if stance not in leading and stance.says not in said
+            for stance in ordered
+            if stance not in leading and (stance.says in DECISIVE or stance.says in against) and stance.says not in said
         ]
     return Finding(
-        truth=truth,
+        truth=VALUE[said.pop()] if said and not is_conflict else Truth.UNKNOWN,
         reasons=tuple(reasons),
         evidence=tuple(dict.fromkeys(stance.evidence for stance in leading)),
         settle=settle,
-        failures=failures,
+        failures=tuple(stance.evidence for stance in ordered if stance.says == "violates"),
     )
-
-
-def _disagree(leading: Sequence[Stance]) -> bool:
-    """Support against anything else, or a failure against a run that completed all the same."""
-    said = {stance.says for stance in leading}
-    return ("supports" in said and len(said) > 1) or {"violates", "ran"} <= said
 
 
 def _alone(stance: Stance) -> Finding:
