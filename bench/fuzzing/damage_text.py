@@ -48,7 +48,7 @@ def move_lines(chance: Chance, data: bytes) -> bytes:
     at = chance.randrange(len(lines))
     what = chance.randrange(7)
     if what == 0:
-        lines[at] *= chance.choice((2, 30, 3000))
+        lines[at] *= min(chance.choice((2, 30, 3000)), 2 + MAX_BYTES // (len(lines[at]) + 1))
     elif what == 1:
         lines.pop(at)
     elif what == 2:

@@ -43,10 +43,10 @@ def another_value(chance: Chance, value: Any) -> Any:
         depth = chance.choice((5, 20, 40, 100, 1000, 20_000))
         opening, closing = chance.choice((("[", "]"), ('{"a":', "}")))
         return Raw(opening * depth + "1" + closing * chance.choice((depth, depth, 0)))
-    if what < 0.89:
-        return [value] * (50 if isinstance(value, list | str) else chance.choice((50, 1000, 30_000)))
     if what < 0.91:
-        return Pairs((f"k{number}", value) for number in range(chance.choice((50, 1000, 20_000))))
+        # What is large already must not become larger by as much again.
+        count = 10 if isinstance(value, list | str) else chance.choice((50, 1000, 20_000))
+        return [value] * count if what < 0.89 else Pairs((f"k{number}", value) for number in range(count))
     return damaged_text(chance, value) if isinstance(value, str) else chance.choice(SCALARS)
 
 

@@ -25,8 +25,8 @@ ACCEPTED_UNITS = ", ".join(UNITS)
 MAX_BYTES = 2**63 - 1
 """Largest size accepted anywhere: what a signed 64-bit file offset can address."""
 
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)
-_MONEY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})\s*", re.ASCII)
+_SIZE = r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*"
+_MONEY = r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})\s*"
 
 
 class QuantityError(ValueError):
@@ -114,7 +114,7 @@ def parse_size(text: str) -> Bytes:
     Raises `QuantityError` for a missing, unknown or ambiguous unit ("8k", "80 G"), a sign, or a size
     above `MAX_BYTES`.
     """
-    match = _SIZE.fullmatch(text) if len(text) <= 64 else None
+    match = re.fullmatch(_SIZE, text, re.ASCII) if len(text) <= 64 else None
     factor = UNITS.get(match[2]) if match else None
     if match is None or factor is None:
         raise QuantityError(text[:64], f"a number and one of {ACCEPTED_UNITS}, such as 6 GiB")
@@ -126,7 +126,7 @@ def parse_size(text: str) -> Bytes:
 
 def parse_money(text: str) -> Money:
     """Read "47.14 USD". Raises `QuantityError` for a sign, a thousands mark or no currency."""
-    match = _MONEY.fullmatch(text) if len(text) <= 64 else None
+    match = re.fullmatch(_MONEY, text, re.ASCII) if len(text) <= 64 else None
     if match is None:
         raise QuantityError(text[:64], "a decimal amount and a three-letter currency, such as 47.14 USD")
     return Money(Decimal(match[1]), match[2])

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from capienza.artifacts import cursor
 from capienza.artifacts.folder import LocalFolder
-from capienza.artifacts.gguf import part_names, read_gguf, read_parts
+from capienza.artifacts.gguf import read_gguf, read_parts
+from capienza.artifacts.gguf_parts import part_names
 from capienza.artifacts.gguf_values import LongValue
 from capienza.errors import InputError, UnreachableError
 from capienza.formats.tensor import Tensor

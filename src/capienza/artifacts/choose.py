@@ -14,7 +14,7 @@ from typing import Literal, NoReturn
 import msgspec
 
 from capienza.artifacts.folder import Folder
-from capienza.artifacts.gguf import PART_NAME, part_names
+from capienza.artifacts.gguf_parts import PART_NAME, part_names
 from capienza.errors import InputError, Place, UnreachableError, template
 
 WEIGHT_SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".npz")

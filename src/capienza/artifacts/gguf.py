@@ -8,7 +8,6 @@ loader also wants the tensors in table order, each padded to the alignment.
 
 from __future__ import annotations
 
-import re
 import struct
 
 from capienza.artifacts.cursor import Cursor
@@ -22,9 +21,7 @@ from capienza.formats.tensor import Tensor
 
 MAX_KEYS = 65_536
 MAX_TENSORS = 65_536
-MAX_PARTS = 1024
 DEFAULT_ALIGNMENT = 32
-PART_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 
 WRONG_MAGIC = template(
     "artifacts.gguf-wrong-magic",
@@ -50,11 +47,6 @@ TOO_MANY_TENSORS = template(
     "artifacts.gguf-too-many-tensors",
     "lists {found} tensors; at most {accepted} are read",
     "the file is damaged or hostile: download it again from its source",
-)
-TOO_MANY_PARTS = template(
-    "artifacts.gguf-too-many-parts",
-    "is one of {found} parts; at most {accepted} are read",
-    "check the name of the file",
 )
 DUPLICATE = template(
     "artifacts.gguf-duplicate-name",
@@ -86,11 +78,6 @@ DATA_PAST_END = template(
     "ends at byte {found} of the data section, which has {accepted}",
     "the file is truncated: download it again",
 )
-NOT_FIRST_PART = template(
-    "artifacts.gguf-not-first-part",
-    "is part {number} of {count} of a split model",
-    "name the first part; the others are found beside it",
-)
 BAD_SPLIT = template(
     "artifacts.gguf-bad-split",
     "is {found}, where {accepted} is expected: the parts of a split model do not belong together",
@@ -120,22 +107,6 @@ def read_gguf(source: Source) -> Weights:
     metadata = _metadata(cursor, num_keys)
     alignment = _alignment(metadata, source.name)
     return Weights(_tensors(cursor, num_tensors, alignment), metadata)
-
-
-def part_names(name: str) -> tuple[str, ...]:
-    """The names of all the parts of a split model, given its first; of a whole file, that name alone.
-
-    Raises `InputError` when `name` is a later part.
-    """
-    match = PART_NAME.fullmatch(name)
-    if match is None:
-        return (name,)
-    count, number = int(match["count"]), int(match["number"])
-    if count > MAX_PARTS:
-        raise InputError(TOO_MANY_PARTS(found=count, accepted=MAX_PARTS), Place(name))
-    if number != 1:
-        raise InputError(NOT_FIRST_PART(number=number, count=count), Place(name))
-    return tuple(f"{match['stem']}-{part:05}-of-{count:05}.gguf" for part in range(1, count + 1))
 
 
 def read_parts(folder: Folder, names: tuple[str, ...]) -> Weights:

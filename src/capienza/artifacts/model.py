@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
 
 from capienza.artifacts.choose import INDEX_SUFFIX, WEIGHT_SUFFIXES, Choice, check_named, choose, choose_named
 from capienza.artifacts.config import CONFIG_NAME, QUANTIZATION_NAMES, add_quantization
 from capienza.artifacts.folder import Folder, LocalFolder
-from capienza.artifacts.gguf import read_parts
-from capienza.artifacts.gguf_values import Value
 from capienza.artifacts.json_text import read_json
 from capienza.artifacts.shards import read_files, read_indexed
 from capienza.artifacts.weights import Weights
 from capienza.errors import InputError, Message, Place, UnreachableError, template
 from capienza.formats.tensor import Tensor
+
+if TYPE_CHECKING:
+    from capienza.artifacts.gguf_values import Value
 
 Kind = Literal["safetensors", "gguf", "config"]
 FileRole = Literal["config", "quantization", "index", "weights"]
@@ -172,6 +173,8 @@ def _read_weights(folder: Folder, choice: Choice) -> Weights:
     if choice.kind == "safetensors":
         return read_files(folder, choice.names)
     if choice.kind == "gguf":
+        from capienza.artifacts.gguf import read_parts
+
         return read_parts(folder, choice.names)
     return Weights()
 

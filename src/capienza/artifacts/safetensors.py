@@ -7,7 +7,6 @@ and its list of header attacks; limits below are ours and tighter.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -235,5 +234,7 @@ def _refuse_other_keys(text: bytes, name: str) -> None:
                 reason = legible(", ".join(sorted(inner)))
                 raise InputError(BAD_ENTRY(dimensions=MAX_DIMENSIONS, reason=reason), key_at(name, key))
         return FIELDS if keys == FIELDS else frozenset(keys)
+
+    import json
 
     json.loads(text, object_pairs_hook=keys_of)
