@@ -25,7 +25,7 @@ from fuzzing import failures
 from fuzzing.mutate import Case, make_case
 from fuzzing.runner import Runner
 from fuzzing.seeds import KINDS, all_seeds, lay_out
-from fuzzing.trial import FORMS, Outcome, arguments, judge_output
+from fuzzing.trial import Outcome, command_lines, judge_output
 from fuzzing.worker import work
 from fuzzing.worst import worst_cases
 from measured import aligned, quiet_environment
@@ -44,10 +44,10 @@ class Failure:
         self.times = 0
         self.example: tuple[Case, Outcome, list[str] | None, str] | None = None
 
-    def add(self, case: Case, outcome: Outcome, form: list[str] | None, made_by: str) -> None:
+    def add(self, case: Case, outcome: Outcome, argv: list[str] | None, made_by: str) -> None:
         self.times += 1
         if self.example is None or len(case.data) < len(self.example[0].data):
-            self.example = case, outcome, form, made_by
+            self.example = case, outcome, argv, made_by
 
 
 class Tally:
@@ -61,24 +61,28 @@ class Tally:
         self.largest_bytes = 0
         self.failures: dict[str, Failure] = collections.defaultdict(Failure)
 
-    def add(self, case: Case, outcome: Outcome, form: list[str] | None, made_by: str) -> None:
+    def add(self, case: Case, outcome: Outcome, argv: list[str] | None, made_by: str) -> None:
         self.verdicts[outcome.verdict] += 1
         self.slowest_s = max(self.slowest_s, outcome.cpu_s)
         self.largest_bytes = max(self.largest_bytes, outcome.growth_bytes)
         if outcome.verdict == "refused":
             self.refusals[outcome.what] += 1
         elif outcome.failed:
-            self.failures[outcome.signature].add(case, outcome, form, made_by)
+            self.failures[outcome.signature].add(case, outcome, argv, made_by)
 
-    def add_command(self, case: Case, outcome: Outcome, form: list[str], made_by: str) -> None:
+    def add_command(self, case: Case, outcome: Outcome, argv: list[str], made_by: str) -> None:
         self.commands[outcome.signature] += 1
         if outcome.failed:
-            self.failures[f"command: {outcome.signature}"].add(case, outcome, form, made_by)
+            self.failures[f"command: {outcome.signature}"].add(case, outcome, argv, made_by)
 
 
-def through_the_command(case: Case, form: list[str]) -> Outcome:
+def command_line(case: Case, turn: int) -> list[str]:
+    lines = command_lines(case.kind, case.target)
+    return lines[turn % len(lines)]
+
+
+def through_the_command(case: Case, argv: list[str]) -> Outcome:
     """One input through the installed command, as its users run it."""
-    argv = [*arguments(case.kind, case.target), *form]
     with tempfile.TemporaryDirectory(prefix="capienza-fuzz-") as folder:
         lay_out(case.files, Path(folder))
         try:
@@ -105,23 +109,24 @@ def run_kind(kind: str, options: argparse.Namespace, count: int, commands: int) 
             tally.add(case, runner.try_case(case, None), None, case.name)
         for number in range(count):
             case = make_case(seeds, options.seed, number)
-            form = FORMS[number // FACE_EVERY % len(FORMS)] if number % FACE_EVERY == 0 else None
-            tally.add(case, runner.try_case(case, form), form, f"seed {options.seed}, number {number}")
+            argv = None if number % FACE_EVERY else command_line(case, number // FACE_EVERY)
+            tally.add(case, runner.try_case(case, argv), argv, f"seed {options.seed}, number {number}")
         for turn in range(commands):
             number = turn * count // commands
-            case, form = make_case(seeds, options.seed, number), FORMS[turn % len(FORMS)]
-            tally.add_command(case, through_the_command(case, form), form, f"seed {options.seed}, number {number}")
+            case = make_case(seeds, options.seed, number)
+            argv = command_line(case, turn)
+            tally.add_command(case, through_the_command(case, argv), argv, f"seed {options.seed}, number {number}")
         most = ", ".join(f"{what} {times}" for what, times in tally.refusals.most_common(SHOWN_CODES))
         print(f"{kind}: {len(tally.refusals)} ways of refusing: {most}")
         if commands:
             print(f"  through the command: {dict(tally.commands)}", flush=True)
         for turn, (signature, failure) in enumerate(sorted(tally.failures.items())):
             assert failure.example
-            case, outcome, form, made_by = failure.example
+            case, outcome, argv, made_by = failure.example
             if outcome.verdict == "traceback":
-                case = failures.smaller(runner, case, form, outcome)
+                case = failures.smaller(runner, case, argv, outcome)
             folder = options.out / f"{kind}-{turn}"
-            failures.save(folder, case, outcome, form, made_by)
+            failures.save(folder, case, outcome, argv, made_by)
             print(f"\n  {kind}: {signature}: {failure.times} times; see {folder}")
             print("    " + "\n    ".join(line[:300] for line in outcome.detail.strip().splitlines()[-4:]), flush=True)
     return tally
@@ -163,9 +168,9 @@ def main() -> int:
         work(options.worker, options.out)
         return 0
     if options.replay:
-        case, form = failures.load(options.replay)
+        case, argv = failures.load(options.replay)
         with Runner(case.kind) as runner:
-            outcome = runner.try_case(case, form)
+            outcome = runner.try_case(case, argv)
         print(f"{outcome.signature}\n{outcome.cpu_s:.2f} s, {outcome.growth_bytes / 1e6:.1f} MB\n{outcome.detail}")
         return int(outcome.failed)
     return campaign(options)

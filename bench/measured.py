@@ -163,7 +163,7 @@ class Requirement(NamedTuple):
         return self.value <= self.limit
 
     def __str__(self) -> str:
-        return f"  {'met    ' if self.met else 'NOT MET'}  {self.text}: {self.value:.2f}, at most {self.limit:g}"
+        return f"  {'met    ' if self.met else 'NOT MET'}  {self.text}: {self.value:.3f}, at most {self.limit:g}"
 
 
 def conclude(requirements: Sequence[Requirement]) -> int:

@@ -25,7 +25,7 @@ def install() -> str:
     python = VENV / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *NAMES], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-qq", *NAMES], check=True)
     code = (
         "import sys; from importlib.metadata import version;"
         "print(', '.join(f'{name} {version(name)}' for name in sys.argv[1:]))"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from collections.abc import Callable
@@ -10,26 +11,26 @@ from pathlib import Path
 
 from fuzzing.mutate import Case
 from fuzzing.runner import Runner
-from fuzzing.trial import Outcome, arguments
+from fuzzing.trial import Outcome, command_lines
 
 SMALLER_WITHIN_S = 20
 ABOUT = "failure.json"
 INPUT = "input"
 
 
-def save(folder: Path, case: Case, outcome: Outcome, form: list[str] | None, made_by: str) -> None:
+def save(folder: Path, case: Case, outcome: Outcome, argv: list[str] | None, made_by: str) -> None:
     """Write the input, what happened, and how to see it again."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, data in case.files.items():
         path = folder / INPUT / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    command = " ".join(["capienza", *arguments(case.kind, case.target), *(form or [])])
+    command = shlex.join(["capienza", *(argv or command_lines(case.kind, case.target)[0])])
     about = {
         "kind": case.kind,
         "name": case.name,
         "target": case.target,
-        "form": form,
+        "argv": argv,
         "signature": outcome.signature,
         "cpu_s": round(outcome.cpu_s, 3),
         "growth_bytes": outcome.growth_bytes,
@@ -42,21 +43,21 @@ def save(folder: Path, case: Case, outcome: Outcome, form: list[str] | None, mad
 
 
 def load(folder: Path) -> tuple[Case, list[str] | None]:
-    """A saved input and the form in which it was shown."""
+    """A saved input, and the command line that it went through."""
     about = json.loads((folder / ABOUT).read_text())
     root = folder / INPUT
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    return Case(about["kind"], about["name"], files, about["target"]), about["form"]
+    return Case(about["kind"], about["name"], files, about["target"]), about["argv"]
 
 
-def smaller(runner: Runner, case: Case, form: list[str] | None, outcome: Outcome) -> Case:
+def smaller(runner: Runner, case: Case, argv: list[str] | None, outcome: Outcome) -> Case:
     """The input with pieces taken out, as long as it fails in the same way, for a while."""
 
     def with_data(data: bytes) -> Case:
         return case._replace(files=case.files | {case.target: data})
 
     def fails(data: bytes) -> bool:
-        return runner.try_case(with_data(data), form).signature == outcome.signature
+        return runner.try_case(with_data(data), argv).signature == outcome.signature
 
     return with_data(_shrink(case.data, fails, time.monotonic() + SMALLER_WITHIN_S)) if fails(case.data) else case
 

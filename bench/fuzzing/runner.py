@@ -38,12 +38,12 @@ class Runner:
         self.errors.close()
         self.folder.cleanup()
 
-    def try_case(self, case: Case, form: list[str] | None) -> Outcome:
-        """The outcome of one input."""
+    def try_case(self, case: Case, argv: list[str] | None) -> Outcome:
+        """The outcome of one input; with `argv` also through that command line."""
         worker = self.worker or self.start()
         assert worker.stdin
         lay_out(case.files, Path(self.folder.name))
-        worker.stdin.write(json.dumps([case.target, form]).encode() + b"\n")
+        worker.stdin.write(json.dumps([case.target, argv]).encode() + b"\n")
         worker.stdin.flush()
         line = self._line(worker, HANGS_AFTER_S)
         if line is None:

@@ -26,6 +26,7 @@ from fuzzing.gguf_writer import (
 )
 from fuzzing.trees import Pairs, Tree, as_json, as_yaml, tree_of
 
+CARD_FILE = "card.yaml"
 KINDS = ("safetensors", "gguf", "config", "card", "offers")
 
 HIDDEN, LAYERS, VOCABULARY, INTERMEDIATE, HEADS, KV_HEADS = 64, 2, 96, 128, 4, 2
@@ -283,8 +284,8 @@ def card_seeds() -> list[Seed]:
     made = []
     for name, card in (("inference", CARD), ("training", TRAINING_CARD)):
         tree = tree_of(card)
-        files = {"card.yaml": as_yaml(tree).encode(), "model/config.json": encoded(LLAMA)}
-        made.append(Seed("card", name, files, "card.yaml", tree))
+        files = {CARD_FILE: as_yaml(tree).encode(), "model/config.json": encoded(LLAMA)}
+        made.append(Seed("card", name, files, CARD_FILE, tree))
     return made
 
 
@@ -323,13 +324,15 @@ full-1,example,2026-11-30T00:00:00Z,RTX 4090,24,1,per_gpu_hour,0.40,USD
 
 def offer_seeds() -> list[Seed]:
     made = []
+    company = {CARD_FILE: as_yaml(tree_of(CARD)).encode(), "model/config.json": encoded(LLAMA)}
     for form, rows in (("flat", FLAT_OFFERS), ("full", FULL_OFFERS)):
         tree = tree_of(rows)
         for ending in ("yaml", "json", "jsonl"):
             name = f"offers.{ending}"
-            made.append(Seed("offers", f"{form}-{ending}", {name: text_of(name, tree).encode()}, name, tree))
+            files = company | {name: text_of(name, tree).encode()}
+            made.append(Seed("offers", f"{form}-{ending}", files, name, tree))
     for name, text in (("flat-csv", CSV_OFFERS), ("full-csv", FULL_CSV_OFFERS)):
-        made.append(Seed("offers", name, {"offers.csv": text.encode()}, "offers.csv"))
+        made.append(Seed("offers", name, company | {"offers.csv": text.encode()}, "offers.csv"))
     return made
 
 

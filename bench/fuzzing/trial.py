@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+from fuzzing.seeds import CARD_FILE
+
 MAX_CPU_S = 1.0
 OFFERS_CPU_S_PER_BYTE = 1e-6
 """A long list of offers that are in order may take longer: a second for each MB of it."""
@@ -53,13 +55,20 @@ class TooSlow(BaseException):
     """The input used up its processor time. Not an `Exception`: nothing that reads input may swallow it."""
 
 
-def arguments(kind: str, target: str) -> list[str]:
-    """The command line that reads the input."""
+def model_of(kind: str, target: str) -> str:
+    """What names the model: the file, or the folder around it."""
+    return target if kind == "gguf" else "./"
+
+
+def command_lines(kind: str, target: str) -> list[list[str]]:
+    """Every command that reads such an input, in every form of its result."""
     if kind == "card":
-        return ["card", "check", target]
-    if kind == "offers":
-        return ["offers", "check", target]
-    return ["size", target if kind == "gguf" else "./", "--tokens", "4096"]
+        calls = [["card", "check", target], ["size", target], ["decide", target]]
+    elif kind == "offers":
+        calls = [["offers", "check", target], ["decide", CARD_FILE, "--offers", target]]
+    else:
+        calls = [["size", model_of(kind, target), "--tokens", "4096", *gpu] for gpu in ([], ["--gpu", "H100 SXM"])]
+    return [[*call, *form] for form in FORMS for call in calls]
 
 
 def read(kind: str, target: str) -> None:
@@ -76,7 +85,7 @@ def read(kind: str, target: str) -> None:
     else:
         from capienza.api.size import size
 
-        size(arguments(kind, target)[1], tokens=4096)
+        size(model_of(kind, target), tokens=4096)
 
 
 class Watch:
@@ -123,13 +132,12 @@ def _status(name: str) -> int:
     return 0
 
 
-def try_input(kind: str, target: str, form: list[str] | None, watch: Watch) -> Outcome:
-    """The library's answer to the input in the current folder; with a `form` also that of the command line."""
+def try_input(kind: str, target: str, argv: list[str] | None, watch: Watch) -> Outcome:
+    """The library's answer to the input in the current folder; with `argv` also that of the command line."""
     more_s = Path(target).stat().st_size * OFFERS_CPU_S_PER_BYTE if kind == "offers" else 0.0
     outcome = _guarded(watch, MAX_CPU_S + more_s, lambda: _library(kind, target))
-    if form is None or outcome.failed:
+    if argv is None or outcome.failed:
         return outcome
-    argv = [*arguments(kind, target), *form]
     shown = _guarded(watch, MAX_FACE_CPU_S + more_s, lambda: _face(argv))
     if shown.failed:
         return shown._replace(what=f"cli {shown.what}", detail=f"{argv}\n{shown.detail}")
@@ -215,7 +223,7 @@ def judge_output(code: object, argv: list[str], stdout: str, stderr: str) -> Out
         try:
             json.loads(stdout)
         except ValueError as error:
-            return Outcome("output", f"not JSON: {error}", told)
+            return Outcome("output", "not JSON", f"{error}\n{told}")
     elif raw := CONTROL.search(stdout + stderr):
         return Outcome("output", f"raw control character U+{ord(raw[0]):04X}", told)
     return Outcome("accepted" if code == 0 else "refused", f"exit {code}")

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from fuzzing.seeds import all_seeds, lay_out
-from fuzzing.trial import FORMS, Watch, try_input
+from fuzzing.trial import Watch, command_lines, try_input
 
 MAX_DRIFT_BYTES = 8 * 1024**2
 READY = "ready"
@@ -33,15 +33,15 @@ def work(kind: str, folder: Path) -> None:
     watch = Watch()
     for seed in all_seeds()[kind]:
         lay_out(seed.files, folder)
-        for form in FORMS:
-            outcome = try_input(kind, seed.target, form, watch)
+        for argv in command_lines(kind, seed.target):
+            outcome = try_input(kind, seed.target, argv, watch)
             if outcome.verdict not in ("accepted", "slow"):
                 sys.exit(f"the sound input {kind} {seed.name} is not accepted: {outcome.signature}\n{outcome.detail}")
     watch.settle()
     print(READY, file=answers, flush=True)
     for line in sys.stdin:
-        target, form = json.loads(line)
-        outcome = try_input(kind, target, form, watch)
+        target, argv = json.loads(line)
+        outcome = try_input(kind, target, argv, watch)
         drifted = watch.drift_bytes > MAX_DRIFT_BYTES
         print(json.dumps([outcome, drifted]), file=answers, flush=True)
         if drifted:

@@ -34,7 +34,13 @@ class Truth(enum.Enum):
 
 def all_of(values: Iterable[Truth]) -> Truth:
     """Strong Kleene conjunction; UNKNOWN when there is nothing to decide on."""
-    return Truth(min((value.value for value in values), default=Truth.UNKNOWN.value))
+    lowest: Truth | None = None
+    for value in values:
+        if value is Truth.FALSE:
+            return value
+        if lowest is not Truth.UNKNOWN:
+            lowest = value
+    return Truth.UNKNOWN if lowest is None else lowest
 
 
 def compare_at_most(lowest: int, highest: int, limit_low: int, limit_high: int) -> Truth:

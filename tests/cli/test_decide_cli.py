@@ -44,7 +44,7 @@ def test_everything_excluded_has_its_own_exit_code(capienza, examples, tmp_path)
     offers.write_text("- {id: a, provider: p, gpu: RTX 4060, cards: 1, days: 1, total: 5 USD}\n")
     shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers)
     assert shown.code == 11
-    assert "needs at least 18.96 GiB" in shown.out
+    assert "at least 18.96 GiB" in shown.out
 
 
 def test_one_cell_can_be_followed_to_its_evidence(capienza, examples):

@@ -26,14 +26,15 @@ def fuzzing() -> Any:
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.parametrize("kind", ["safetensors", "gguf", "config", "card", "offers"])
 def test_damaged_inputs_are_answered_or_refused(fuzzing: Any, kind: str) -> None:
-    seeds, forms = fuzzing("seeds").all_seeds()[kind], fuzzing("trial").FORMS
+    seeds = fuzzing("seeds").all_seeds()[kind]
     found: collections.Counter[str] = collections.Counter()
     with fuzzing("runner").Runner(kind) as runner:
         for number in range(INPUTS):
             case = fuzzing("mutate").make_case(seeds, SEED, number)
-            form = forms[number % len(forms)] if number % 3 == 0 else None
-            outcome = runner.try_case(case, form)
-            assert not outcome.failed, f"{kind} {number}, {form}: {outcome.signature}\n{outcome.detail}"
+            lines = fuzzing("trial").command_lines(kind, case.target)
+            argv = None if number % 3 else lines[number // 3 % len(lines)]
+            outcome = runner.try_case(case, argv)
+            assert not outcome.failed, f"{kind} {number}, {argv}: {outcome.signature}\n{outcome.detail}"
             found[outcome.signature] += 1
     # All refused for one reason would mean that nothing behind the first check was reached.
     assert found["accepted "] >= 1, found

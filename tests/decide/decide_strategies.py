@@ -11,6 +11,7 @@ from decide_world import (
     SCOPE,
     at,
     change,
+    make_capacity,
     make_card,
     make_document,
     make_ledger,
@@ -162,13 +163,23 @@ offers = st.builds(
         + [None, Document(id="q"), Document(id="q", retrieved=at(1), valid_until=NOW)]
     ),
 )
+CAPACITIES = [
+    *[make_capacity()] * 7,
+    make_capacity(smallest_bytes=None, cuda_total_bytes=None),
+    make_capacity(largest_bytes=None, smallest_bytes=None, cuda_total_bytes=None),
+    None,
+]
 sizings = st.builds(
-    lambda parts, limit, context: make_sizing(ledger=make_ledger(*parts), max_positions=limit, context_bytes=context),
-    st.sampled_from(
-        [*[(15 * GIB, 17 * GIB, 19 * GIB)] * 5, (23 * GIB, 24 * GIB, 25 * GIB), (30 * GIB, 31 * GIB, 32 * GIB)]
+    lambda floor, limit, context, capacity: make_sizing(
+        ledger=None if floor is None else make_ledger(floor * GIB, (floor + 2) * GIB, (floor + 4) * GIB),
+        max_positions=limit,
+        context_bytes=context,
+        capacity=capacity,
     ),
+    st.sampled_from([15, 15, 15, 15, 15, 23, 30, None]),
     st.sampled_from([None, *[40960] * 5, 4096]),
     st.sampled_from([None, GIB]),
+    st.sampled_from(CAPACITIES),
 )
 worlds = st.fixed_dictionaries({"card": cards, "offer": offers, "sizing": sizings, "records": record_sets})
 

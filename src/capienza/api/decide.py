@@ -6,8 +6,6 @@ import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from capienza import __version__
 from capienza.api.offers import offers as read_all
 from capienza.card.load import load_card
@@ -18,7 +16,7 @@ from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Document, GpuClaim, Offer, Price
 from capienza.decide.case import Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
-from capienza.decide.verdict import Decision
+from capienza.decide.run import Decided, Judged
 from capienza.errors import Message
 from capienza.evidence.record import Record
 from capienza.evidence.store import read_folder
@@ -28,25 +26,6 @@ from capienza.predict.model import Model, load_model
 from capienza.predict.sizing import build_ledger, cache_format
 
 CATALOGUE = "catalogue"
-
-
-class Judged(msgspec.Struct, frozen=True):
-    """An offer with its decision."""
-
-    offer: Offer
-    decision: Decision
-
-
-class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of `decide`. `judged` is consumed once, offer by offer; `findings` are complete after that."""
-
-    card: Card
-    model: Model
-    now: datetime.datetime
-    records: tuple[Record, ...]
-    judged: Iterator[Judged]
-    findings: Findings
-    record_findings: tuple[Message, ...]
 
 
 def decide(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from capienza.card.model import Card, ModelRef, TokenCount, Tokens, Weights
 from capienza.errors import UsageError, template
@@ -26,7 +26,7 @@ MAX_GPUS = 1024
 
 
 def size(
-    card_or_model: str | Path | Card,
+    card_or_model: str | os.PathLike[str] | Card,
     *,
     gpu: str | None = None,
     revision: str | None = None,
@@ -61,7 +61,7 @@ def bare_card(
     model: str, revision: str | None, tokens: int | None, concurrency: int | None, weights: str | None
 ) -> Card:
     """The card of a model that is sized without one: inference, nothing required but what was asked."""
-    is_local = Path(model).exists() or model.startswith((".", "/", "~"))
+    is_local = os.path.exists(model) or model.startswith((".", "/", "~"))
     reference = ModelRef(path=model) if is_local else ModelRef(id=model, revision=revision)
     return Card(
         name=model,
@@ -90,12 +90,12 @@ def split_gpu(text: str) -> tuple[str, int]:
     return name.strip().strip("'\""), gpus
 
 
-def _card(card_or_path: str | Path | Card) -> Card:
+def _card(card_or_path: str | os.PathLike[str] | Card) -> Card:
     if isinstance(card_or_path, Card):
         return card_or_path
     from capienza.card.load import load_card
 
-    return load_card(card_or_path)
+    return load_card(os.fspath(card_or_path))
 
 
 def _with_gpu(sizing: Sizing, name: str) -> Sizing:

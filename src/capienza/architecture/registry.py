@@ -5,8 +5,8 @@ A model type is a file of `families/`; only that file is imported. What has no f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
 from capienza.errors import InputError, Message, Place, phrase, template
 
-FAMILIES = Path(__file__).parent / "families"
+FAMILIES = os.path.join(os.path.dirname(__file__), "families")
 
 NOT_AN_OBJECT = template(
     "architecture.not-an-object",
@@ -43,7 +43,7 @@ NOT_CAUSAL = template(
 
 def model_types() -> tuple[str, ...]:
     """The model types that are known, with underscores, in alphabetical order."""
-    return tuple(sorted(file.stem for file in FAMILIES.glob("[a-z]*.py")))
+    return tuple(sorted(name[:-3] for name in os.listdir(FAMILIES) if name.endswith(".py") and name[0] != "_"))
 
 
 def describe(config: Mapping[str, Any], file: str = "config.json") -> Architecture:
@@ -65,7 +65,8 @@ def build(config: Config) -> Architecture:
 
     model_type = config.text("model_type")
     module = model_type.replace("-", "_")
-    if module not in model_types():
+    known = module.isidentifier() and module[0] != "_"
+    if not known or not os.path.isfile(os.path.join(FAMILIES, f"{module}.py")):
         config.refuse("model_type", UNKNOWN_TYPE(found=repr(model_type[:80]), accepted=_near(module)))
     if config.raw("per_layer_config"):
         direction = phrase("each layer may be smaller or larger than the common keys say")

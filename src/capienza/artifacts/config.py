@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 from capienza.artifacts.folder import Folder, LocalFolder
@@ -14,19 +14,19 @@ QUANTIZATION_NAMES = {"hf_quant_config.json": "modelopt", "quantize_config.json"
 """Files read when the config has no `quantization_config`, and the method that each stands for."""
 
 
-def read_config(path: Path | str) -> dict[str, Any]:
+def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     """A local `config.json` (or the folder that holds it), with the quantisation file beside it.
 
     Everything stays as written. When there is no `quantization_config` and a file of `QUANTIZATION_NAMES` lies beside,
     its content becomes `quantization_config`, with `quant_method` added where it names none.
     Raises `InputError` for a file that is no bounded JSON object, `UnreachableError` when it cannot be read.
     """
-    path = Path(path)
-    if path.is_dir():
-        path /= CONFIG_NAME
+    path = os.fspath(path)
+    if os.path.isdir(path):
+        path = os.path.join(path, CONFIG_NAME)
     with LocalFile(path) as source:
         config = read_json(source)
-    add_quantization(config, LocalFolder(path.parent))
+    add_quantization(config, LocalFolder(os.path.dirname(path) or "."))
     return config
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 from capienza.artifacts.source import CANNOT_READ, LocalFile, Source, legible, reason_of
@@ -74,17 +73,17 @@ class Folder:
 class LocalFolder(Folder):
     """A folder of this machine; its own files and those one level down are listed."""
 
-    def __init__(self, path: Path, label: str | None = None) -> None:
-        super().__init__(str(path) if label is None else label)
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str], label: str | None = None) -> None:
+        self.path = os.fspath(path)
+        super().__init__(self.path if label is None else label)
 
     def source(self, name: str) -> Source:
         """The file, opened."""
-        return LocalFile(self.path / name, self.address(name))
+        return LocalFile(os.path.join(self.path, name), self.address(name))
 
     def address(self, name: str) -> str:
         """The path of the file."""
-        return str(Path(self.label) / name)
+        return os.path.join(self.label, name)
 
     def names(self) -> list[str]:
         """Every file of the folder and of its subfolders. Raises `InputError` above `MAX_LISTED`."""
@@ -97,16 +96,16 @@ class LocalFolder(Folder):
 
     def has(self, name: str) -> bool:
         """Is there such a file?"""
-        return (self.path / name).is_file()
+        return os.path.isfile(os.path.join(self.path, name))
 
-    def _walk(self, path: Path, prefix: str) -> Iterator[str]:
+    def _walk(self, path: str, prefix: str) -> Iterator[str]:
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
                     if entry.is_file():
                         yield prefix + entry.name
                     elif not prefix and entry.is_dir():
-                        yield from self._walk(path / entry.name, f"{entry.name}/")
+                        yield from self._walk(entry.path, f"{entry.name}/")
         except OSError as error:
             if not prefix:
                 raise UnreachableError(CANNOT_READ(reason=reason_of(error)), Place(self.label)) from error

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
@@ -93,7 +93,7 @@ def open_model(reference: str, revision: str | None = None) -> Artifact:
     Raises `InputError` for a damaged or ambiguous model, `UnreachableError` when it is not there or not allowed.
     """
     hub_id = HUB_ID.fullmatch(reference)
-    path = Path(reference).expanduser()
+    path = os.path.expanduser(reference)
     if reference and _exists(path) and (hub_id is None or revision is None):
         if revision is not None:
             raise InputError(LOCAL_REVISION(revision=revision), Place(reference))
@@ -118,16 +118,17 @@ def _open_repository(repo: str, file: str | None, reference: str, revision: str 
     return _open_folder(folder, choice, reference, revision=repository.commit, notes=repository.notes)
 
 
-def _open_path(path: Path, reference: str, notes: tuple[Message, ...]) -> Artifact:
-    if path.is_dir():
+def _open_path(path: str, reference: str, notes: tuple[Message, ...]) -> Artifact:
+    if os.path.isdir(path):
         folder = LocalFolder(path, reference)
         return _open_folder(folder, choose(folder), reference, notes=notes)
-    folder = LocalFolder(path.parent, str(Path(reference).parent))
-    if path.suffix == ".json":
-        return _open_folder(folder, Choice("none"), reference, config_name=path.name, whole_folder=False)
-    if path.suffix not in (".safetensors", ".gguf"):
+    name = os.path.basename(path)
+    folder = LocalFolder(os.path.dirname(path) or ".", os.path.dirname(reference) or ".")
+    if name.endswith(".json"):
+        return _open_folder(folder, Choice("none"), reference, config_name=name, whole_folder=False)
+    if not name.endswith((".safetensors", ".gguf")):
         raise InputError(WRONG_SUFFIX(), Place(reference))
-    choice = choose_named(path.name)
+    choice = choose_named(name)
     config_name = CONFIG_NAME if choice.kind == "safetensors" else None
     return _open_folder(folder, choice, reference, config_name=config_name, whole_folder=False)
 
@@ -187,19 +188,21 @@ def _role(name: str) -> FileRole:
     return "quantization" if name in QUANTIZATION_NAMES else "config"
 
 
-def _exists(path: Path) -> bool:
+def _exists(path: str) -> bool:
     try:
-        return path.exists()
+        return os.path.exists(path)
     except (OSError, ValueError):  # a name that is too long, or holds a zero byte
         return False
 
 
-def _refuse_missing(path: Path, reference: str) -> NoReturn:
+def _refuse_missing(path: str, reference: str) -> NoReturn:
     from difflib import get_close_matches
 
     try:
-        near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+        near = get_close_matches(os.path.basename(path), os.listdir(os.path.dirname(path) or "."), n=1)
     except (OSError, ValueError):
         near = []
-    problem = NOT_FOUND_NEAR(suggestion=str(Path(reference).parent / near[0])) if near else NOT_FOUND()
-    raise UnreachableError(problem, Place(reference))
+    if not near:
+        raise UnreachableError(NOT_FOUND(), Place(reference))
+    suggestion = os.path.normpath(os.path.join(os.path.dirname(reference), near[0]))
+    raise UnreachableError(NOT_FOUND_NEAR(suggestion=suggestion), Place(reference))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -70,13 +69,13 @@ class Source:
 class LocalFile(Source):
     """A regular file of this machine. Raises `UnreachableError` when it cannot be opened."""
 
-    def __init__(self, path: Path, name: str | None = None) -> None:
-        shown = name or str(path)
+    def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+        shown = name or os.fspath(path)
         try:
             # Looked at before it is opened: opening a pipe would wait for its other end.
-            if not stat.S_ISREG(path.stat().st_mode):
+            if not stat.S_ISREG(os.stat(path).st_mode):
                 raise InputError(NOT_A_FILE(), Place(shown))
-            self._file = path.open("rb", buffering=0)
+            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
         except (OSError, ValueError) as error:
             raise UnreachableError(CANNOT_READ(reason=reason_of(error)), Place(shown)) from error
         super().__init__(shown, os.fstat(self._file.fileno()).st_size)

@@ -12,9 +12,7 @@ from capienza.cli.base import Command, argument, option, shown_as
 from capienza.errors import UsageError, template
 
 if TYPE_CHECKING:
-    from capienza.api.decide import Judged
-    from capienza.catalog.offer import Offer
-    from capienza.decide.verdict import Decision
+    from capienza.decide.run import Judged
 
 NO_SUCH_OFFER = template("decide.no-such-offer", "no offer has the id {found}", "capienza offers list shows the ids")
 NO_SUCH_CRITERION = template("decide.no-such-criterion", "there is no criterion {found}", "take one of {accepted}")
@@ -44,57 +42,28 @@ def decide_command(
     as_json: bool,
 ) -> None:
     """Run `capienza.api.decide` and show the result."""
-    import gc
-
     from capienza.api.decide import decide
     from capienza.decide.summary import summarise
-
-    # Decisions only pile up until the end and hold no cycles; looking for some costs a third of the time.
-    gc.disable()
 
     decided = decide(card, offers or None, evidence)
     if why is not None:
         _why(decided.judged, *why, form, as_json)
         return
-    decisions: list[Decision] = []
-    kept: dict[str, Offer] = {}
-
-    def passing() -> Iterator[tuple[Offer, Decision]]:
-        for one in decided.judged:
-            decisions.append(one.decision)
-            kept[one.offer.id] = one.offer
-            yield one.offer, one.decision
-
+    # All are judged before anything is written: a problem in the last line of a file must not follow half an answer.
+    judged = list(decided.judged)
+    summary = summarise(decided.card, (one.decision for one in judged))
     if as_json or form == "json":
         from capienza.report.decide_data import decide_chunks
 
-        chunks = decide_chunks(
-            decided.card,
-            passing(),
-            lambda: summarise(decided.card, decisions),
-            decided.findings,
-            decided.record_findings,
-            decided.now.isoformat(),
-        )
-        for chunk in chunks:
+        for chunk in decide_chunks(decided, judged, summary):
             sys.stdout.write(chunk)
     else:
         from capienza.cli.output import show
         from capienza.report.decide import decide_document
 
-        for _ in passing():
-            pass
-        summary = summarise(decided.card, decisions)
-        show(
-            form,
-            False,
-            document=lambda say: decide_document(
-                decided.card, summary, kept, decided.findings, decided.record_findings, say
-            ),
-            data=dict,
-        )
-    states = {decision.state for decision in decisions}
-    ctx.exit(SELECTED if "admissible" in states else TO_CONFIRM if "to_confirm" in states else EXCLUDED)
+        show(form, False, document=lambda say: decide_document(decided, judged, summary, say), data=dict)
+    counts = summary.counts
+    ctx.exit(SELECTED if counts["admissible"] else TO_CONFIRM if counts["to_confirm"] else EXCLUDED)
 
 
 def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_json: bool) -> None:

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from capienza.canon import pretty
 from capienza.cli.base import language
 from capienza.i18n.translator import Say, speaker
-from capienza.report.blocks import Document, Heading, Items, Paragraph
-from capienza.report.markdown import markdown
-from capienza.report.plain import plain_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from capienza.report.blocks import Document
 
 
 def current_say() -> Say:
@@ -35,8 +33,12 @@ def show(
 ) -> None:
     """Show one result. `sheet` is what Markdown shows when it differs from what a terminal shows."""
     if as_json or form == "json":
+        from capienza.canon import pretty
+
         sys.stdout.write(pretty(data()) + "\n")
     elif form == "md":
+        from capienza.report.markdown import markdown
+
         sys.stdout.write(markdown((sheet or document)(current_say())))
     else:
         show_document(document(current_say()))
@@ -46,6 +48,8 @@ def show_document(document: Document) -> None:
     """A document for people; without rich, or in a pipe, the same in plain text."""
     console = _console()
     if console is None:
+        from capienza.report.plain import plain_text
+
         sys.stdout.write(plain_text(document))
     else:
         _show_rich(document, console)
@@ -64,6 +68,9 @@ def _console() -> Console | None:
 def _show_rich(document: Document, console: Console) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
+
+    from capienza.report.blocks import Heading, Items, Paragraph
+    from capienza.report.plain import visible
 
     for block in document:
         match block:

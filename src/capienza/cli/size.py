@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 import click
 
 from capienza.cli.base import Command, argument, option, shown_as
 from capienza.errors import UsageError, phrase, template
 
+NO_SUCH_ENTRY = template(
+    "size.no-such-entry",
+    "the ledger has no entry {found}; it has: {accepted}",
+    "take one of these names for --explain",
+)
 BAD_VALUE = template("size.bad-value", "{option}: expected {accepted}, got {found}")
 NEEDS_SUBJECT = template(
     "size.needs-subject",
@@ -71,30 +78,31 @@ def size_command(
 
     from capienza.api.size import size as compute
     from capienza.cli.output import show
-    from capienza.report.size import explain_document, size_document
-    from capienza.report.size_data import size_data
 
     sizing = compute(subject, gpu=gpu, revision=revision, tokens=tokens, concurrency=concurrency, weights=weights)
-    if explain is not None:
-        from capienza.report.size_data import entry_data
-
-        entries = [entry for entry in sizing.ledger.entries if entry.name == explain]
+    if explain is None:
         show(
             form,
             as_json,
-            document=lambda say: explain_document(sizing, explain, say),
-            data=lambda: {"schema": "capienza.entry/1", "entries": [entry_data(entry) for entry in entries]},
+            document=lambda say: _report("size").size_document(sizing, say),
+            data=lambda: _report("size_data").size_data(sizing),
+            sheet=lambda say: _report("sheet").sheet_document(sizing, say),
         )
         return
-    from capienza.report.sheet import sheet_document
-
+    entries = sizing.entries(explain)
+    if not entries:
+        raise UsageError(NO_SUCH_ENTRY(found=explain, accepted=sizing.entry_names()))
     show(
         form,
         as_json,
-        document=lambda say: size_document(sizing, say),
-        data=lambda: size_data(sizing),
-        sheet=lambda say: sheet_document(sizing, say),
+        document=lambda say: _report("size").explain_document(sizing.card.name, entries, say),
+        data=lambda: _report("size_data").entries_data(entries),
     )
+
+
+def _report(name: str) -> Any:
+    """A module of `report`: only the form that is asked for is loaded."""
+    return importlib.import_module(f"capienza.report.{name}")
 
 
 def _plain(params: str, bits: str | None, reserve: str | None, form: str, as_json: bool) -> None:

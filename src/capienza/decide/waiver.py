@@ -11,7 +11,7 @@ from capienza.decide.verdict import CriterionVerdict, cite
 from capienza.errors import Message, template
 from capienza.evidence.claims import WAIVED, author, find, has_reason
 from capienza.evidence.record import Record
-from capienza.evidence.scope import FIELDS, gaps
+from capienza.evidence.scope import FIELDS, first_gap
 
 APPLIED = template(
     "decide.waived",
@@ -53,7 +53,9 @@ def _speaks(waiver: Record, criterion: str, case: Case) -> bool:
         return False
     stated = [field for field in FIELDS if getattr(waiver.scope, field) is not None]
     return all(
-        getattr(need, field) is not None and not gaps(waiver, need, (field,)) for need in case.needs for field in stated
+        getattr(need, field) is not None and first_gap(waiver, need, (field,)) is None
+        for need in case.needs
+        for field in stated
     )
 
 

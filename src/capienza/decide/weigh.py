@@ -19,7 +19,7 @@ from capienza.decide.case import Case
 from capienza.decide.verdict import STATE_OF, CriterionVerdict, EvidenceRef, Finding
 from capienza.errors import Message, template
 from capienza.evidence.record import Record, Scope
-from capienza.evidence.scope import Speaks, gaps
+from capienza.evidence.scope import Speaks, first_gap
 from capienza.truth import Truth, all_of
 
 CONFLICT = template(
@@ -131,11 +131,11 @@ def in_scope(
     """The records that cover the need, and for each of the others its first gap."""
     covering, reasons = [], []
     for record in records:
-        missing = gaps(record, need, fields, speaks)
-        if missing:
-            reasons.append(missing[0])
-        else:
+        gap = first_gap(record, need, fields, speaks)
+        if gap is None:
             covering.append(record)
+        else:
+            reasons.append(gap)
     return covering, reasons
 
 
@@ -168,16 +168,17 @@ def for_every_gpu(case: Case, judge_one: Callable[[Scope], Finding]) -> Finding:
 def merge(findings: Sequence[Finding]) -> Finding:
     """The conjunction of applicable findings, each reason and citation once; None when none applies.
 
-    The reasons of what decides come first; where something fails, nothing is left to settle.
+    Where something fails, only what fails is a reason and nothing is left to settle; otherwise what is open comes
+    first, then what does not apply.
     """
     applicable = [finding for finding in findings if finding.truth is not None]
     truth = all_of(f.truth for f in applicable if f.truth is not None) if applicable else None
     deciding = [f for f in applicable if f.truth is truth] or list(findings)
     rest = [f for f in findings if f.truth is not truth]
-    open_or_aside = [f for f in rest if f.truth is not Truth.TRUE]
+    aside = [f for f in rest if f.truth is None and truth is not Truth.FALSE]
     return Finding(
         truth=truth,
-        reasons=_distinct(f.reasons for f in (*deciding, *open_or_aside)),
+        reasons=_distinct(f.reasons for f in (*deciding, *aside)),
         evidence=_distinct(f.evidence for f in (*deciding, *rest)),
         settle=_distinct(f.settle for f in deciding) if truth is Truth.UNKNOWN else (),
         failures=_distinct(f.failures for f in findings),

@@ -6,7 +6,7 @@ a failure at smaller dimensions establishes the larger one. What the record leav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from capienza.errors import Message, template
@@ -53,22 +53,12 @@ def gaps(
     A field that the need leaves None is not asked for. `speaks` says which way the workload bounds are
     monotone. The word `any` counts in documents only: a measurement was made on one thing.
     """
-    found = []
-    for field in fields:
-        needed = getattr(need, field)
-        if needed is None:
-            continue
-        stated = getattr(record.scope, field)
-        if stated is None:
-            found.append(SCOPE_UNSTATED(record=record.id[:12], field=field, needed=needed))
-        elif field in BOUNDS:
-            if speaks == "success" and stated < needed:
-                found.append(SCOPE_SMALLER(record=record.id[:12], field=field, stated=stated, needed=needed))
-            elif speaks == "failure" and stated > needed:
-                found.append(SCOPE_LARGER(record=record.id[:12], field=field, stated=stated, needed=needed))
-        elif not _same(field, stated, needed) and not (stated == ANY and record.kind == "document"):
-            found.append(SCOPE_DIFFERS(record=record.id[:12], field=field, stated=stated, needed=needed))
-    return tuple(found)
+    return tuple(_gaps(record, need, fields, speaks))
+
+
+def first_gap(record: Record, need: Scope, fields: Iterable[str], speaks: Speaks = "success") -> Message | None:
+    """The first of `gaps`; None when the record covers the need."""
+    return next(_gaps(record, need, fields, speaks), None)
 
 
 def scope_text(scope: Scope) -> str:
@@ -77,7 +67,24 @@ def scope_text(scope: Scope) -> str:
     return ", ".join(f"{field}={value}" for field, value in stated if value is not None)
 
 
-def _same(field: str, stated: str | int, needed: str | int) -> bool:
+def _gaps(record: Record, need: Scope, fields: Iterable[str], speaks: Speaks) -> Iterator[Message]:
+    for field in fields:
+        needed, stated = getattr(need, field), getattr(record.scope, field)
+        if needed is None or stated == needed:
+            continue
+        if stated is None:
+            yield SCOPE_UNSTATED(record=record.id[:12], field=field, needed=needed)
+        elif field in BOUNDS:
+            if speaks == "success" and stated < needed:
+                yield SCOPE_SMALLER(record=record.id[:12], field=field, stated=stated, needed=needed)
+            elif speaks == "failure" and stated > needed:
+                yield SCOPE_LARGER(record=record.id[:12], field=field, stated=stated, needed=needed)
+        elif not _same_but_for_case(field, stated, needed) and not (stated == ANY and record.kind == "document"):
+            yield SCOPE_DIFFERS(record=record.id[:12], field=field, stated=stated, needed=needed)
+
+
+def _same_but_for_case(field: str, stated: str | int, needed: str | int) -> bool:
+    """Texts that differ by case alone, where case means nothing."""
     if isinstance(stated, str) and isinstance(needed, str) and field not in EXACT_TEXTS:
         return stated.casefold() == needed.casefold()
-    return stated == needed
+    return False

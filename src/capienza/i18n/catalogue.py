@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
-LOCALES = Path(__file__).parent / "locales"
+LOCALES = os.path.join(os.path.dirname(__file__), "locales")
 DOMAIN = "capienza"

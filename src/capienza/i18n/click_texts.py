@@ -11,6 +11,6 @@ def speak_click(language: str) -> None:
 
     from capienza.i18n.catalogue import DOMAIN, LOCALES
 
-    gettext.bindtextdomain(DOMAIN, str(LOCALES))
+    gettext.bindtextdomain(DOMAIN, LOCALES)
     gettext.textdomain(DOMAIN)
     os.environ["LANGUAGE"] = language

@@ -79,5 +79,5 @@ def _catalogue(language: str) -> NullTranslations | None:
         return None
     from gettext import GNUTranslations
 
-    with (LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.mo").open("rb") as file:
+    with open(f"{LOCALES}/{language}/LC_MESSAGES/{DOMAIN}.mo", "rb") as file:
         return GNUTranslations(file)

@@ -7,6 +7,7 @@ import msgspec
 from capienza.card.model import Card
 from capienza.errors import Message
 from capienza.ledger.capacity import Capacity, FitWord, exceeds, fit_word
+from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.model import Model
 from capienza.truth import Truth
@@ -34,6 +35,14 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     ledger: Ledger
     fit: GpuFit | None = None
+
+    def entries(self, name: str) -> tuple[Entry, ...]:
+        """The entries of that name, one for each GPU."""
+        return tuple(entry for entry in self.ledger.entries if entry.name == name)
+
+    def entry_names(self) -> tuple[str, ...]:
+        """The names that `entries` knows."""
+        return tuple(dict.fromkeys(entry.name for entry in self.ledger.entries))
 
     def worst_device(self) -> str:
         """The GPU that needs most."""

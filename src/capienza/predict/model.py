@@ -118,6 +118,9 @@ def _differences(architecture: Architecture | None, artifact: Artifact) -> tuple
     """Where the files do not hold what the configuration says. Headers win: the weights are theirs."""
     if architecture is None or not artifact.tensors:
         return ()
+    expected = {part.name: part.shape for part in (*architecture.parameters, *architecture.buffers)}
+    if expected == {tensor.name: tensor.shape for tensor in artifact.tensors}:
+        return ()
     from capienza.architecture.compare import compare_with_tensors
 
     return compare_with_tensors(architecture, artifact.tensors)

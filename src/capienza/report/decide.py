@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from capienza.card.model import Card
-from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
 from capienza.decide.ranking import CurrencyList, Place
+from capienza.decide.run import Decided, Judged
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
 from capienza.errors import Message
@@ -35,28 +34,23 @@ STATE_LABELS = {
 }
 
 
-def decide_document(
-    card: Card,
-    summary: Summary,
-    offers: dict[str, Offer],
-    findings: Findings,
-    record_findings: Iterable[Message],
-    say: Say,
-) -> Document:
-    """The whole answer. `offers` holds at least the offers that are shown."""
+def decide_document(decided: Decided, judged: Iterable[Judged], summary: Summary, say: Say) -> Document:
+    """The whole answer."""
+    shown = set(shown_offers(summary))
+    offers = {one.offer.id: one.offer for one in judged if one.offer.id in shown}
     blocks: list[Block] = [
-        Heading(say("Decision: {name}", name=card.name), 1),
+        Heading(say("Decision: {name}", name=decided.card.name), 1),
         Paragraph(_counts(summary, say)),
         *_verdicts(summary, offers, say),
     ]
     for one in summary.shortlist.lists:
         blocks += _list(one, say)
-    notes = (*summary.shortlist.notes, *record_findings)
+    notes = (*summary.shortlist.notes, *decided.record_findings)
     if notes:
         blocks.append(Items(tuple(sentence(note, say) for note in notes)))
     blocks += _excluded(summary, say)
     blocks += _steps(summary, say)
-    blocks += findings_blocks(findings, say)
+    blocks += findings_blocks(decided.findings, say)
     return tuple(blocks)
 
 

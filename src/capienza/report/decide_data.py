@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from capienza.canon import plain
-from capienza.card.model import Card
-from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
+from capienza.decide.run import Decided, Judged
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision
-from capienza.errors import Message
 from capienza.report.messages import message_data
 from capienza.report.offers import findings_data
 from capienza.report.size_data import total_data
@@ -21,39 +19,30 @@ from capienza.report.tool import TOOL
 DECIDE_SCHEMA = "capienza.decide/1"
 
 
-def decide_chunks(
-    card: Card,
-    judged: Iterable[tuple[Offer, Decision]],
-    summary: Callable[[], Summary],
-    findings: Findings,
-    record_findings: Iterable[Message],
-    now: str,
-) -> Iterator[str]:
-    """The document in pieces. `summary` is asked for after the last decision, when it is complete."""
+def decide_chunks(decided: Decided, judged: Iterable[Judged], summary: Summary) -> Iterator[str]:
+    """The document in pieces."""
+    card = decided.card
     head = {
         "schema": DECIDE_SCHEMA,
         "tool": TOOL,
-        "now": now,
+        "now": decided.now,
         "card": {"name": card.name, "file": card.file, "sha256": card.sha256},
+        "counts": summary.counts,
+        "shortlist": {
+            "lists": summary.shortlist.lists,
+            "excluded": summary.shortlist.excluded,
+            "notes": [message_data(note) for note in summary.shortlist.notes],
+        },
+        "findings": findings_data(decided.findings),
+        "record_findings": [message_data(finding) for finding in decided.record_findings],
     }
     yield _text(head)[:-1] + ', "decisions": ['
     written: dict[int, tuple[CriterionVerdict, str]] = {}
     separator = "\n"
-    for offer, decision in judged:
-        yield separator + _decision_text(offer, decision, written)
+    for one in judged:
+        yield separator + _decision_text(one.offer, one.decision, written)
         separator = ",\n"
-    whole = summary()
-    tail = {
-        "counts": whole.counts,
-        "shortlist": {
-            "lists": whole.shortlist.lists,
-            "excluded": whole.shortlist.excluded,
-            "notes": [message_data(note) for note in whole.shortlist.notes],
-        },
-        "findings": findings_data(findings),
-        "record_findings": [message_data(finding) for finding in record_findings],
-    }
-    yield "\n], " + _text(tail)[1:] + "\n"
+    yield "\n]}\n"
 
 
 def criterion_data(row: CriterionVerdict) -> dict[str, Any]:

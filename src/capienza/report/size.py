@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from capienza.errors import UsageError, template
 from capienza.i18n.translator import Say
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Total
@@ -19,11 +18,6 @@ from capienza.report.labels import (
 )
 from capienza.units import Range
 
-NO_SUCH_ENTRY = template(
-    "size.no-such-entry",
-    "the ledger has no entry {found}; it has: {accepted}",
-    "take one of these names for --explain",
-)
 LEDGER_DECIMALS = 3
 
 
@@ -299,12 +293,8 @@ def needs_text(entry: Entry, say: Say) -> str:
     return ", ".join(say(label(NEED_LABELS, need)) for need in entry.needs)
 
 
-def explain_document(sizing: Sizing, name: str, say: Say) -> Document:
-    """One entry: formula with its numbers, values with their origin, source. Raises `UsageError` for no such entry."""
-    entries = [entry for entry in sizing.ledger.entries if entry.name == name]
-    if not entries:
-        accepted = tuple(dict.fromkeys(entry.name for entry in sizing.ledger.entries))
-        raise UsageError(NO_SUCH_ENTRY(found=name, accepted=accepted))
+def explain_document(card: str, entries: tuple[Entry, ...], say: Say) -> Document:
+    """One entry, as every GPU has it: formula with its numbers, values with their origin, source."""
     entry = entries[0]
     floor, expected, ceiling = range_cells(entry.amount, say)
     facts = [
@@ -326,7 +316,7 @@ def explain_document(sizing: Sizing, name: str, say: Say) -> Document:
             (say("what to do"), say.hint(entry.expected_proof)),
         ]
     blocks: list[Block] = [
-        Heading(f"{sizing.card.name}: {say(label(ENTRY_LABELS, name))}", 1),
+        Heading(f"{card}: {say(label(ENTRY_LABELS, entry.name))}", 1),
         Table(columns=(say("what"), say("value")), rows=tuple(facts)),
     ]
     if entry.inputs:

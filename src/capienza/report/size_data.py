@@ -96,6 +96,11 @@ def entry_data(entry: Entry) -> dict[str, Any]:
     }
 
 
+def entries_data(entries: tuple[Entry, ...]) -> dict[str, Any]:
+    """One entry as every GPU has it (`capienza.entry/1`)."""
+    return {"schema": "capienza.entry/1", "tool": TOOL, "entries": [entry_data(entry) for entry in entries]}
+
+
 def range_data(amount: Range) -> dict[str, int]:
     """Three figures in bytes."""
     return {"floor_bytes": amount.floor, "expected_bytes": amount.expected, "ceiling_bytes": amount.ceiling}

@@ -30,6 +30,11 @@ FLOOR = template(
     "{device} needs at least {floor_bytes}, provably; the most a GPU of this name offers is {usable_bytes} ({basis})",
     "a second card helps only where the card's placement divides the model; capienza size CARD --explain weights",
 )
+FLOOR_EACH = template(
+    "decide.memory-floor-each",
+    "{devices} need at least {floor_bytes} each, provably; a GPU of this name offers {usable_bytes} at most ({basis})",
+    "divide the model over more GPUs in placement; capienza size CARD --explain weights",
+)
 OOM = template(
     "decide.memory-oom",
     "record {record}: out of memory in phase {phase} on the required load or a smaller one",
@@ -147,21 +152,21 @@ def _proof(case: Case, need: Scope) -> list[Stance]:
     ledger, capacity = case.sizing.ledger, case.sizing.capacity
     if ledger is None or capacity is None:
         return []
-    reasons = []
+    over: dict[int, list[str]] = {}
     for device in ledger.gpus:
         peak = ledger.predicted_peak(device)
         if exceeds(peak, capacity) is Truth.TRUE:
-            reasons.append(
-                FLOOR(
-                    device=device,
-                    floor_bytes=peak.amount.floor,
-                    usable_bytes=capacity.largest_usable_bytes,
-                    basis=capacity.largest_basis,
-                )
-            )
-    if not reasons:
+            over.setdefault(peak.amount.floor, []).append(device)
+    if not over:
         return []
-    return [Stance(says="violates", rank=None, evidence=calculation(case, need), reasons=tuple(reasons))]
+    capacities = {"usable_bytes": capacity.largest_usable_bytes, "basis": capacity.largest_basis}
+    reasons = tuple(
+        FLOOR(device=devices[0], floor_bytes=floor_bytes, **capacities)
+        if len(devices) == 1
+        else FLOOR_EACH(devices=devices, floor_bytes=floor_bytes, **capacities)
+        for floor_bytes, devices in over.items()
+    )
+    return [Stance(says="violates", rank=None, evidence=calculation(case, need), reasons=reasons)]
 
 
 def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
