@@ -67,7 +67,7 @@ class Message(msgspec.Struct, frozen=True):
         return fill(self.template, self.parameters)
 
     def __hash__(self) -> int:
-        return hash((self.code, str(self.parameters)))
+        return hash((self.code, *(value for value in self.parameters.values() if isinstance(value, str | int))))
 
 
 def show_parameter(name: str, value: Parameter) -> str:

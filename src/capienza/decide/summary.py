@@ -39,19 +39,32 @@ def summarise(card: Card, decisions: Iterable[Decision]) -> Summary:
     """Sum up the decisions of one run. Steps come with the most awaited first, equal ones in order of appearance."""
     by_offer = {decision.offer: decision for decision in decisions}
     counts = Counter(decision.state for decision in by_offer.values())
-    waiting: Counter[Message] = Counter()
-    criteria: dict[Message, dict[str, None]] = {}
-    for decision in by_offer.values():
-        if decision.state == "to_confirm":
-            steps = {step: None for row in decision.criteria for step in row.settle}
-            waiting.update(steps.keys())
-            for row in decision.criteria:
-                for step in row.settle:
-                    criteria.setdefault(step, {})[row.criterion] = None
     return Summary(
         counts={state: counts[state] for state in ("admissible", "to_confirm", "exclude")},
         shortlist=shortlist(card, by_offer.values()),
         excluded=tuple(decision for decision in by_offer.values() if decision.state == "exclude"),
-        steps=tuple(Step(tuple(criteria[message]), message, count) for message, count in waiting.most_common()),
+        steps=_steps(decision for decision in by_offer.values() if decision.state == "to_confirm"),
         by_offer=by_offer,
     )
+
+
+def _steps(decisions: Iterable[Decision]) -> tuple[Step, ...]:
+    waiting: Counter[int] = Counter()
+    numbers: dict[Message, int] = {}
+    criteria: list[dict[str, None]] = []
+    # Verdicts are shared by all offers of a card class: each is looked through once.
+    seen: dict[int, tuple[int, ...]] = {}
+    for decision in decisions:
+        steps: set[int] = set()
+        for row in decision.criteria:
+            known = seen.get(id(row))
+            if known is None:
+                known = seen[id(row)] = tuple(numbers.setdefault(step, len(numbers)) for step in row.settle)
+                criteria += [{} for _ in range(len(numbers) - len(criteria))]
+                for number in known:
+                    criteria[number][row.criterion] = None
+            steps.update(known)
+        waiting.update(steps)
+    messages = list(numbers)
+    ranked = sorted(waiting.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Step(tuple(criteria[number]), messages[number], offers) for number, offers in ranked)
