@@ -104,3 +104,24 @@ def test_many_rows_are_cut_aloud(capienza, examples, tmp_path):
     offers.write_text("id,provider,gpu,cards,days,total\n" + rows)
     shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers)
     assert "20 more are not shown here; --json has all of them." in shown.out
+
+
+def test_an_unstated_placement_is_not_held_against_an_offer_of_several_cards(capienza, examples, tmp_path):
+    offers = tmp_path / "offers.yaml"
+    line = "- {{id: x{0}, provider: p, gpu: H100 SXM, memory: 80 GB, cards: {0}, days: 1, total: 5 USD}}\n"
+    offers.write_text("".join(line.format(cards) for cards in (1, 8)))
+    card = tmp_path / "card.yaml"
+    model = examples / "configs" / "meta-llama--Llama-3.3-70B-Instruct"
+    card.write_text(f"capienza: 1\nname: big\nmodel: {{path: {model}}}\ntask: inference\n")
+    decided = json.loads(capienza("decide", card, "--offers", offers, "--json").out)["decisions"]
+    states = [[row["state"] for row in one["criteria"] if row["criterion"] == "memory"] for one in decided]
+    assert states == [["exclude"], ["to_confirm"]]
+    card.write_text(card.read_text() + "placement: {gpus: 1}\n")
+    decided = json.loads(capienza("decide", card, "--offers", offers, "--json").out)["decisions"]
+    assert [one["state"] for one in decided] == ["exclude", "exclude"]
+
+
+def test_an_offer_of_very_many_cards_costs_no_more(capienza, examples, tmp_path):
+    offers = tmp_path / "offers.yaml"
+    offers.write_text("- {id: a, provider: p, gpu: L4, cards: 100000, days: 1, total: 5 USD}\n")
+    assert capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers).code == 10

@@ -1,5 +1,6 @@
 """Documentation, catalogue and licence are part of the build: each is compared with the code."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,3 +45,19 @@ def test_every_exit_code_of_the_errors_is_documented():
 def test_the_sessions_shown_are_those_of_today():
     for page in sessions.PAGES:
         assert sessions.refreshed(page) == (ROOT / page).read_text(), f"run scripts/docs: {page}"
+
+
+def test_every_command_that_a_text_names_exists():
+    from capienza.cli.main import cli
+
+    names = {name for name, _ in texts.commands(cli)}
+    said = [text for text in texts.all_texts() if "capienza " in text]
+    for path in (ROOT / "docs").rglob("*.md"):
+        said += re.findall(r"`(capienza [^`]*)`", path.read_text())
+    assert said
+    for text in said:
+        for first, second in re.findall(r"(?:^|[`;:,] ?)capienza ([a-z]+)(?: ([a-z]+))?", text):
+            group = f"capienza {first}"
+            assert group in names, text
+            if any(name.startswith(f"{group} ") for name in names) and second:
+                assert f"{group} {second}" in names, text

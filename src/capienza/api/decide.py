@@ -26,6 +26,7 @@ from capienza.predict.model import Model, load_model
 from capienza.predict.sizing import build_ledger, cache_format
 
 CATALOGUE = "catalogue"
+ONE_FOR_ALL = ("gpu:0",)
 
 
 def decide(
@@ -59,7 +60,10 @@ def decide(
 
 
 def sizing_for(card: Card, model: Model) -> SizingFor:
-    """Prediction and capacity for a GPU claim; one ledger for each number of GPUs."""
+    """Prediction and capacity for a GPU claim; one ledger for each number of GPUs.
+
+    Before a placement is computed all the GPUs of a copy have the same share, so one of them stands for all.
+    """
     ledgers: dict[int, Ledger] = {}
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
     architecture = model.architecture
@@ -67,7 +71,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
     def sizing(claim: GpuClaim, gpus: int) -> Sizing:
         ledger = ledgers.get(gpus)
         if ledger is None:
-            ledger = ledgers[gpus] = build_ledger(card, model, gpus)
+            ledger = ledgers[gpus] = build_ledger(card, model, gpus, ONE_FOR_ALL)
         return Sizing(
             ledger=ledger,
             capacity=capacity_from(capacity_of(claim), others or 0),

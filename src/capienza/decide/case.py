@@ -107,6 +107,14 @@ def gpus_per_copy(card: Card) -> int:
     return max(placement.gpus or 1, placement.tensor_parallel * placement.pipeline_parallel)
 
 
+def gpus_to_spread(card: Card, offer: Offer) -> int:
+    """GPUs that one copy may be spread over: all of the offer while the card states no placement.
+
+    An exclusion by arithmetic has to hold for whatever placement is chosen later.
+    """
+    return offer.gpus if card.placement is None else gpus_per_copy(card)
+
+
 def gpus_in_all(card: Card) -> int:
     """GPUs that the card asks for: all copies together.
 

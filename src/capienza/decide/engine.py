@@ -14,7 +14,7 @@ import msgspec
 
 from capienza.card.model import Calendar, Card, Host
 from capienza.catalog.offer import GpuClaim, Offer
-from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_per_copy
+from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread
 from capienza.decide.cost import Hours, cost_of, hours_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
@@ -52,9 +52,9 @@ def decide(
 ) -> Iterator[Decision]:
     """One decision for each offer, in the order of the offers.
 
-    `sizing_for(claim, gpus)` gives prediction and capacity of one GPU claim with the GPUs of one copy of the
-    model; it is called once for each distinct claim. `now` decides what is expired. Raises `ValueError` when
-    `now` has no offset or a record is not sealed.
+    `sizing_for(claim, gpus)` gives prediction and capacity of one GPU claim with the GPUs that one copy of the
+    model may be spread over; it is called once for each distinct pair. `now` decides what is expired. Raises
+    `ValueError` when `now` has no offset or a record is not sealed.
     """
     if now.utcoffset() is None:
         message = "now needs an offset from UTC"
@@ -65,18 +65,20 @@ def decide(
 def _decisions(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
 ) -> Iterator[Decision]:
-    sizings: dict[GpuClaim, Sizing] = {}
-    classes: dict[tuple[GpuClaim, str | None, str | None], CardClass] = {}
-    hours, gpus = hours_of(card.calendar), gpus_per_copy(card)
+    sizings: dict[tuple[GpuClaim, int], Sizing] = {}
+    classes: dict[tuple[GpuClaim, int, str | None, str | None], CardClass] = {}
+    hours = hours_of(card.calendar)
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
-        key = (offer.gpu, provider, offer.id if offer.id in evidence.offers else None)
+        named = offer.id if offer.id in evidence.offers else None
+        gpus = gpus_to_spread(card, offer)
+        key = (offer.gpu, gpus, provider, named)
         known = classes.get(key)
         if known is None:
-            if offer.gpu not in sizings:
-                sizings[offer.gpu] = sizing_for(offer.gpu, gpus)
-            sizing = sizings[offer.gpu]
-            needs = needs_of(card, sizing, *key)
+            if (offer.gpu, gpus) not in sizings:
+                sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
+            sizing = sizings[offer.gpu, gpus]
+            needs = needs_of(card, sizing, offer.gpu, provider, named)
             case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
             known = classes[key] = _judge_class(case)
         yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)

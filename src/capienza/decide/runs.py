@@ -34,17 +34,17 @@ RUN_FIELDS = (
 NOT_COMPLETED = template(
     "decide.run-not-completed",
     "record {record} is of a run that did not complete: {outcome}",
-    "capienza diagnose LOG says which phase failed",
+    "find out from the log which phase failed",
 )
 NO_OUTCOME = template(
     "decide.run-without-outcome",
     "record {record} does not say whether the run completed",
-    "repeat the run with capienza measure, which records it",
+    "repeat the run and record it",
 )
 MEASURE = template(
     "decide.settle-measure",
     "measure the complete cycle on {gpus} x {gpu} with {tokens} tokens and {sequences} at once",
-    "capienza measure {card} -- COMMAND, then capienza evidence add",
+    "run {card}, and put the measured peaks into the evidence folder",
 )
 
 

@@ -30,7 +30,7 @@ CONFLICT = template(
 SETTLE_CONFLICT = template(
     "decide.settle-conflict",
     "withdraw the wrong one of {statements} by a record of kind invalidates, or add one of higher rank",
-    "capienza evidence add",
+    "put a record of it into the evidence folder",
 )
 OVERRIDDEN = template(
     "decide.overridden",
@@ -49,7 +49,7 @@ SETTLE_GPU = template(
 MORE_RECORDS = template(
     "decide.more-records",
     "{count} more records do not count here",
-    "capienza evidence list shows the scope of each",
+    "compare the scope of each record with the card",
 )
 
 Says = Literal["supports", "violates", "doubts", "ran"]

@@ -55,12 +55,12 @@ HYPOTHETICAL = template(
 SETTLE_HYPOTHETICAL = template(
     "decide.settle-durations",
     "measure the steps in a pilot and write their hours with basis: measured; at most {available} settle it",
-    "capienza measure {card} -- COMMAND",
+    "run a pilot of {card} and record how long it took",
 )
 SETTLE_DURATIONS = template(
     "decide.settle-durations-open",
     "measure the steps in a pilot and write their hours with basis: measured",
-    "capienza measure {card} -- COMMAND",
+    "run a pilot of {card} and record how long it took",
 )
 START_UNDOCUMENTED = template(
     "decide.start-undocumented",

@@ -25,7 +25,7 @@ TOO_LARGE = template(
 TOO_DEEP = template(
     "evidence.too-deep",
     "the record nests deeper than {limit} levels",
-    "a record has four levels; write it again with capienza evidence add",
+    "a record has four levels; write it again as the how-to on evidence shows",
 )
 NOT_JSON = template(
     "evidence.not-json",
@@ -35,7 +35,7 @@ NOT_JSON = template(
 NOT_AN_OBJECT = template(
     "evidence.not-an-object",
     "a record is one JSON object; found {found}",
-    "a record's fields are listed by capienza evidence show",
+    "the how-to on evidence lists the fields of a record",
 )
 DUPLICATE_KEY = template(
     "evidence.duplicate-key",

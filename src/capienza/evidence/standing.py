@@ -33,7 +33,7 @@ FROM_THE_FUTURE = template(
 WITHDRAWN = template(
     "evidence.withdrawn",
     "record {record} was withdrawn by record {by}",
-    "capienza evidence show {by}",
+    "see record {by}",
 )
 WITHDRAWAL_UNSIGNED = template(
     "evidence.withdrawal-unsigned",

@@ -27,7 +27,7 @@ MAJOR = SCHEMA
 FOLDER_MISSING = template(
     "evidence.folder-missing",
     "there is no folder of records here",
-    "make one with capienza evidence add, or give another folder",
+    "make it, or give another folder",
 )
 UNREADABLE = template(
     "evidence.unreadable",
@@ -42,7 +42,7 @@ NOT_A_FILE = template(
 NOT_A_RECORD = template(
     "evidence.not-a-record",
     "not a record: {problem}",
-    "write it again with capienza evidence add",
+    "write it again as the how-to on evidence shows",
 )
 SCHEMA_UNKNOWN = template(
     "evidence.schema-unknown",
@@ -72,7 +72,7 @@ NAME_DIFFERS = template(
 CONTENT_DIFFERS = template(
     "evidence.content-differs",
     "the file exists with a different content",
-    "capienza evidence verify says which file does not verify",
+    "restore the file from where it was made, or remove it",
 )
 UNKNOWN_FIELD = template(
     "evidence.unknown-field",

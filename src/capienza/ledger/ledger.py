@@ -60,17 +60,18 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         present = {phase for entry in self.entries for phase in entry.phases}
         return tuple(phase for phase in Phase if phase in present)
 
-    def live(self, phase: Phase, device: str) -> tuple[Entry, ...]:
-        """The entries that are live together in a phase on a device."""
-        return tuple(e for e in self.entries if phase in e.phases and e.device == device)
+    def on(self, device: str) -> tuple[Entry, ...]:
+        """The entries of a device."""
+        return tuple(entry for entry in self.entries if entry.device == device)
 
     def peak(self, phase: Phase, device: str) -> Total:
-        """What the device needs in that phase."""
-        return total_of(self.live(phase, device))
+        """What the device needs in that phase: the entries that are live together."""
+        return total_of(entry for entry in self.on(device) if phase in entry.phases)
 
     def peaks(self, device: str) -> tuple[Peak, ...]:
         """The need of every phase on a device, in the order of a run."""
-        return tuple(Peak(phase, device, self.peak(phase, device)) for phase in self.phases)
+        entries, phases = self.on(device), self.phases
+        return tuple(Peak(phase, device, total_of(e for e in entries if phase in e.phases)) for phase in phases)
 
     def predicted_peak(self, device: str) -> Total:
         """The largest need over the phases, figure by figure; what is missing in any phase is missing here."""
@@ -80,7 +81,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     def weights_only(self, device: str = "gpu:0") -> Total:
         """Parameters times bits on one device, nothing else."""
-        return total_of(e for e in self.entries if e.name == WEIGHTS and e.device == device)
+        return total_of(entry for entry in self.on(device) if entry.name == WEIGHTS)
 
     def indicative_envelope(self, reserve_bytes: int, device: str = "gpu:0") -> Total:
         """Weights only plus the chosen reserve. Not a peak (DESIGN rule 6)."""
@@ -89,5 +90,5 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     def conservative_envelope(self, device: str = "gpu:0") -> Total:
         """Sum of every entry's maximum, live together or not. Declared as such; not a peak."""
-        total = total_of(e for e in self.entries if e.device == device)
+        total = total_of(self.on(device))
         return Total(Range.exact(total.amount.ceiling), total.missing)

@@ -34,12 +34,12 @@ CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
 CACHE_FORMATS = {"fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "int8": "int8", **TORCH_DTYPES}
 
 
-def build_ledger(card: Card, model: Model, gpus: int = 1) -> Ledger:
-    """The ledger of one copy of the model on `gpus` GPUs.
+def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ...] | None = None) -> Ledger:
+    """The ledger of one copy of the model on `gpus` GPUs, or of only those of them that `devices` names.
 
     Raises `InputError` when the card asks for a format that cannot be computed for this model.
     """
-    devices = tuple(f"gpu:{index}" for index in range(gpus))
+    devices = devices or tuple(f"gpu:{index}" for index in range(gpus))
     phases = TRAINING_PHASES if card.task == "fine-tuning" else INFERENCE_PHASES
     missing = TRAINING_MISSING if card.task == "fine-tuning" else INFERENCE_MISSING
     weights = weight_bytes(model, card.weights.format)

@@ -55,7 +55,7 @@ CURRENCY_DIFFERS = template(
 SETTLE_RATE = template(
     "decide.settle-rate",
     "add a document record with exchange_rate {currency}/{cap_currency} and the date it expires",
-    "capienza evidence add",
+    "put a record of it into the evidence folder",
 )
 CONVERTED = template(
     "decide.cost-converted",

@@ -38,7 +38,7 @@ UNVERIFIED = template(
 SETTLE = template(
     "decide.settle-compatibility",
     "a document on {engine} {version} that names {format} and {gpu}, or a short run that completes there",
-    "capienza measure {card} --stage short -- COMMAND, then capienza evidence add",
+    "run {card} once in the intended environment, and put a record of it into the evidence folder",
 )
 
 

@@ -38,7 +38,7 @@ FLOOR_EACH = template(
 OOM = template(
     "decide.memory-oom",
     "record {record}: out of memory in phase {phase} on the required load or a smaller one",
-    "capienza alternatives {card} --failed {phase}",
+    "choose more memory, or change one thing of {card} that lowers phase {phase}; the requirement stays",
 )
 COVERED = template(
     "decide.memory-covered",
@@ -67,7 +67,7 @@ INCOMPARABLE = template(
 PREDICTED = template(
     "decide.memory-predicted-only",
     "predicted, not measured: {device} peaks at {expected_bytes} ({floor_bytes} to {ceiling_bytes})",
-    "capienza measure runs the cycle and records its peaks",
+    "run the complete cycle on this GPU and record the peak of every phase",
 )
 AT_LEAST = template(
     "decide.memory-at-least",
@@ -87,7 +87,7 @@ NO_PREDICTION = template(
 SETTLE_PEAK = template(
     "decide.settle-memory",
     "a device or process peak of at most {limit_bytes} in every phase, on every GPU, settles it",
-    "capienza measure reads it",
+    "read it from the driver on that machine",
 )
 MARGIN_UNREASONED = template(
     "decide.memory-margin-unreasoned",

@@ -62,7 +62,7 @@ VERIFIED = template("decide.placement-verified", "record {record}: the load comp
 UNVERIFIED = template(
     "decide.placement-unverified",
     "the division over {gpus} GPUs is computed, not verified",
-    "capienza measure runs it and reads every GPU",
+    "run it and read every GPU",
 )
 
 LINK = PropertyTexts(

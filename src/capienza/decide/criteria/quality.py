@@ -47,17 +47,17 @@ OTHER_THRESHOLDS = template(
 OTHER_CORPUS = template(
     "decide.quality-other-corpus",
     "record {record} does not name the corpus {corpus} with its digest",
-    "capienza quality freeze gives the corpus its digest",
+    "freeze the corpus and record its digest before looking at outputs",
 )
 UNEVALUATED = template(
     "decide.quality-unevaluated",
     "no result in scope for {metric} on {corpus}",
-    "capienza quality run, then capienza quality compare",
+    "collect the outputs, compare them under the thresholds, and record the result",
 )
 SETTLE = template(
     "decide.settle-quality",
     "compare {metric} ({thresholds}) on {corpus} with the engine, version and format that are sized",
-    "capienza quality freeze, run and compare on {card}, then capienza evidence add",
+    "evaluate {card} on its frozen corpus, and put the result into the evidence folder",
 )
 
 

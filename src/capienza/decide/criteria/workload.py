@@ -32,7 +32,7 @@ CUT = template(
 CUT_UNSTATED = template(
     "decide.workload-cut-unstated",
     "record {record} does not state {quantity}",
-    "repeat the run with capienza measure, which counts it",
+    "repeat the run and record what was really executed",
 )
 POOL_SMALL = template(
     "decide.workload-pool-small",
@@ -46,7 +46,7 @@ EXECUTED = template(
 NOT_EXECUTED = template(
     "decide.workload-not-executed",
     "no run in scope executed {tokens} tokens with {sequences} at once",
-    "capienza measure runs the load and records its real dimensions",
+    "run the load and record its real dimensions",
 )
 
 
