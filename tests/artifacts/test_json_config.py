@@ -40,6 +40,7 @@ HOSTILE = [
     ("not-an-object", '"{}"', ""),
     ("duplicate-key", '{"a": 1, "b": 2, "a": 1}', "a"),
     ("duplicate-key", '{"a": {"x": 1, "\\u0078": 2}}', "x"),
+    ("duplicate-key", "{" + ",".join(f'"{number}":1' for number in range(70_000)) + ',"69999":1}', "69999"),
     ("bad-number", '{"a": {"b": [1, NaN]}}', "a.b[1]"),
     ("bad-number", '{"a": Infinity}', "a"),
     ("bad-number", '{"a": -Infinity}', "a"),

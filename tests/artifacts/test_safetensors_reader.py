@@ -124,8 +124,11 @@ HOSTILE_HEADERS = {
         b'{"\xff":1}',
         '{"a":NaN}',
         '{"__metadata__":' + "[" * 100_000,
+        b'{"t":' + ENTRY.encode()[:-1] + b',"x":"\xf5"}}',
+        '{"t":' + ENTRY[:-1] + ',"x":1' + "0" * 5000 + "}}",
     ],
     "bad-entry": [
+        b'{"t":{"dtype":1},"u":{"x":"\xf5"}}',
         {"t": {}},
         {"t": 1},
         {"t": None},

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from offer_files import EXAMPLES, flat, read_text
 
+from capienza.catalog.read import read_offers
 from capienza.catalog.session import Session
+from capienza.errors import InputError
 
 TEXTS = {
     "yaml": (EXAMPLES / "market.yaml").read_bytes()[:6000]
@@ -152,3 +154,14 @@ def test_hostile_files_stay_within_memory(tmp_path: Path, kind: str, ending: str
     assert done.returncode == 0, done.stderr[-2000:]
     grown_kib = int(done.stdout.rsplit(maxsplit=1)[1])
     assert grown_kib < 64 * 1024, done.stdout
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+@pytest.mark.parametrize("where", ['"id":"\\ud800"', '"\\udc00":1,"id":"a"', '"id":"a","notes":"x\\ud800y"'])
+def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path, ending: str, where: str) -> None:
+    offer = "{" + where + ',"provider":"p","gpu":"L4","cards":1,"days":1,"total":"5 USD"}'
+    path = tmp_path / f"offers{ending}"
+    path.write_text(f"[{offer}]" if ending == ".json" else f"{offer}\n")
+    with pytest.raises(InputError) as caught:
+        list(read_offers(path))
+    str(caught.value).encode()

@@ -80,8 +80,7 @@ def read_json(source: Source) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) != len(pairs):
-            keys = [key for key, _ in pairs]
-            key = next(key for key in keys if keys.count(key) > 1)
+            key = _first_repeated(pairs)
             raise InputError(DUPLICATE_KEY(), key_at(source.name, key))
         return made
 
@@ -96,6 +95,15 @@ def read_json(source: Source) -> dict[str, Any]:
     for path, leaf in _leaves("", value):
         _check_leaf(path, leaf, source.name)
     return value
+
+
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise AssertionError(pairs)
 
 
 def _check_size(text: str, name: str) -> None:

@@ -212,10 +212,14 @@ def _explain(text: bytes, error: Exception, name: str) -> NoReturn:
     reason = type(error).__name__ if isinstance(error, RecursionError) else str(error)
     if isinstance(error, msgspec.ValidationError):
         entry = msgspec.json.Decoder(_Entry)
-        for key, raw in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items():
+        try:
+            entries = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:  # a byte further on that is no text
+            entries = {}
+        for key, raw in entries.items():
             try:
                 (_TEXTS if key == "__metadata__" else entry).decode(raw)
-            except msgspec.ValidationError as inner:
+            except msgspec.DecodeError as inner:
                 message = BAD_ENTRY(dimensions=MAX_DIMENSIONS, reason=str(inner))
                 raise InputError(message, key_at(name, key)) from error
     raise InputError(BAD_HEADER(reason=reason), place) from error
@@ -237,4 +241,7 @@ def _refuse_other_keys(text: bytes, name: str) -> None:
 
     import json
 
-    json.loads(text, object_pairs_hook=keys_of)
+    try:
+        json.loads(text, object_pairs_hook=keys_of)
+    except (ValueError, RecursionError) as error:  # no UTF-8, a number of thousands of digits
+        raise InputError(BAD_HEADER(reason=type(error).__name__), Place(name)) from error

@@ -40,6 +40,8 @@ TOO_DEEP = template("catalog.too-deep", "more than {limit} levels of nesting", "
 
 MAX_DEPTH = 16
 MAX_NUMBER = 40
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair: an escape that stands for no character, and cannot be written out again."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII)
 _WORDS = {"null": None, "true": True, "false": False}
@@ -104,6 +106,8 @@ class _Reader:
             text, end = scanstring(self.text, position + 1, True)
         except JSONDecodeError as error:
             raise _Stop(BAD_TEXT(), error.pos) from None
+        if _HALF.search(text):
+            raise _Stop(BAD_TEXT(), position)
         return text, end
 
     def word(self, position: int) -> tuple[object, int]:
