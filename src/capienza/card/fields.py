@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from capienza.card import model
-from capienza.card.kinds import MODEL_REFERENCE, ONE_VALUE, PROSE, Kind, choice, number, read_whole, text, whole
+from capienza.card.kinds import MODEL_REFERENCE, ONE_VALUE, WEIGHT_FORMAT, PROSE, Kind, choice, number, read_whole, text, whole
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
 from capienza.card.quantities import MONEY, SIZE
 
@@ -162,7 +162,7 @@ FIELDS: tuple[Field, ...] = (
     Field("weights", _mapping(model.Weights), "How the weights are held in GPU memory.", "{format: bf16}"),
     Field(
         "weights.format",
-        text(),
+        WEIGHT_FORMAT,
         "The number format of the weights in memory; without it, the one they are stored in.",
         "bf16",
     ),

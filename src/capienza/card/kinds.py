@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from capienza.card.problems import Refused, Value, closest, shown
-from capienza.errors import template
+from capienza.errors import InputError, template
 
 NOT_TEXT = template("card.not-text", "expected text, got {found}", "Put it in quotes if it is meant as text.")
 TEXT_LENGTH = template(
@@ -155,6 +155,19 @@ def _meant_number(value: Value, minimum: int, maximum: int) -> str | None:
 
 PROSE = text(2000, lines=True)
 """A sentence: in a mapping in braces it may hold commas without quotes."""
+def _weight_format(value: Value) -> str:
+    """A format that weights can be computed in; the names are those of `formats.scheme`."""
+    from capienza.formats.scheme import scheme_named  # only a card that states a format needs them
+
+    name: str = text().convert(value)  # type: ignore[misc]
+    try:
+        scheme_named(name)
+    except InputError as error:
+        raise Refused(error.message) from None
+    return name
+
+
+WEIGHT_FORMAT = Kind(text="weight format", schema=text().schema, convert=_weight_format)
 MODEL_REFERENCE = Kind(
     text="Hub id", schema={"type": "string", "pattern": f"^{MODEL_ID}$", "maxLength": 200}, convert=_model_id
 )
