@@ -83,7 +83,7 @@ def read(kind: str, target: str) -> None:
         for _ in read_offers(Path(target)):
             pass
     else:
-        from capienza.api.size import size
+        from capienza.api.sizing import size
 
         size(model_of(kind, target), tokens=4096)
 

@@ -76,7 +76,7 @@ def test_markdown_is_a_document(capienza, examples):
 
 
 def test_our_own_faults_are_said_and_not_thrown(capienza, monkeypatch):
-    import capienza.api.devices as home
+    import capienza.api.catalogue as home
 
     def broken(name):
         raise ZeroDivisionError(name)
@@ -89,7 +89,7 @@ def test_our_own_faults_are_said_and_not_thrown(capienza, monkeypatch):
 
 
 def test_an_interrupt_has_its_exit_code(capienza, monkeypatch):
-    import capienza.api.devices as home
+    import capienza.api.catalogue as home
 
     def stopped(name):
         raise KeyboardInterrupt

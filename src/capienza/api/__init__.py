@@ -1,4 +1,11 @@
-"""One function for each command; every one takes plain values and returns a frozen result."""
+"""One function for each command; every one takes plain values and returns a frozen result.
+
+    import capienza
+    capienza.api.size("card.yaml", gpu="L4").worst_peak()
+
+A function is loaded when it is first asked for. The modules here have other names than the functions, because
+an imported module would take the function's place.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +13,42 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from capienza.api.arithmetic import arithmetic as arithmetic
-    from capienza.api.size import size as size
+    from capienza.api.calculator import arithmetic as arithmetic
+    from capienza.api.cards import card_check as card_check
+    from capienza.api.cards import card_new as card_new
+    from capienza.api.cards import card_schema as card_schema
+    from capienza.api.catalogue import devices as devices
+    from capienza.api.deciding import decide as decide
+    from capienza.api.offer_files import offers as offers
+    from capienza.api.offer_files import offers_check as offers_check
+    from capienza.api.offer_files import offers_import as offers_import
+    from capienza.api.sizing import size as size
 
-_HOMES = {"size": "size", "arithmetic": "arithmetic"}
+_HOMES = {
+    "arithmetic": "calculator",
+    "card_check": "cards",
+    "card_new": "cards",
+    "card_schema": "cards",
+    "decide": "deciding",
+    "devices": "catalogue",
+    "offers": "offer_files",
+    "offers_check": "offer_files",
+    "offers_import": "offer_files",
+    "size": "sizing",
+}
 
-__all__ = ["arithmetic", "size"]
+__all__ = [
+    "arithmetic",
+    "card_check",
+    "card_new",
+    "card_schema",
+    "decide",
+    "devices",
+    "offers",
+    "offers_check",
+    "offers_import",
+    "size",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,3 +57,7 @@ def __getattr__(name: str) -> Any:
         message = f"module 'capienza.api' has no attribute {name!r}"
         raise AttributeError(message)
     return getattr(importlib.import_module(f"capienza.api.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

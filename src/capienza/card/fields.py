@@ -11,7 +11,18 @@ from typing import Any
 import msgspec
 
 from capienza.card import model
-from capienza.card.kinds import MODEL_REFERENCE, ONE_VALUE, WEIGHT_FORMAT, PROSE, Kind, choice, number, read_whole, text, whole
+from capienza.card.kinds import (
+    MODEL_REFERENCE,
+    ONE_VALUE,
+    PROSE,
+    WEIGHT_FORMAT,
+    Kind,
+    choice,
+    number,
+    read_whole,
+    text,
+    whole,
+)
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
 from capienza.card.quantities import MONEY, SIZE
 

@@ -155,6 +155,8 @@ def _meant_number(value: Value, minimum: int, maximum: int) -> str | None:
 
 PROSE = text(2000, lines=True)
 """A sentence: in a mapping in braces it may hold commas without quotes."""
+
+
 def _weight_format(value: Value) -> str:
     """A format that weights can be computed in; the names are those of `formats.scheme`."""
     from capienza.formats.scheme import scheme_named  # only a card that states a format needs them

@@ -43,7 +43,7 @@ def new_command(
     model: str, task: str, name: str | None, revision: str | None, engine: str | None, gpus: int | None
 ) -> None:
     """Print a new card."""
-    from capienza.api.card import card_new
+    from capienza.api.cards import card_new
     from capienza.cli.output import current_say
 
     text = card_new(
@@ -63,7 +63,7 @@ def new_command(
 @shown_as
 def check_command(card: str, form: str, as_json: bool) -> None:
     """Check a card."""
-    from capienza.api.card import card_check
+    from capienza.api.cards import card_check
     from capienza.cli.output import show
     from capienza.report.card import card_data, card_document
 
@@ -75,7 +75,7 @@ def check_command(card: str, form: str, as_json: bool) -> None:
 @lang_option
 def schema_command() -> None:
     """Print the schema."""
-    from capienza.api.card import card_schema
+    from capienza.api.cards import card_schema
     from capienza.canon import pretty
 
     sys.stdout.write(pretty(card_schema()) + "\n")

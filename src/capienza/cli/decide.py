@@ -42,7 +42,7 @@ def decide_command(
     as_json: bool,
 ) -> None:
     """Run `capienza.api.decide` and show the result."""
-    from capienza.api.decide import decide
+    from capienza.api.deciding import decide
     from capienza.decide.summary import summarise
 
     decided = decide(card, offers or None, evidence)

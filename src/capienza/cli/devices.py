@@ -17,7 +17,7 @@ from capienza.cli.base import Command, argument, shown_as
 @shown_as
 def devices_command(name: str | None, form: str, as_json: bool) -> None:
     """Show the devices."""
-    from capienza.api.devices import devices
+    from capienza.api.catalogue import devices
     from capienza.cli.output import show
     from capienza.report.devices import devices_data, devices_document
 

@@ -31,7 +31,7 @@ def offers_command() -> None:
 @shown_as
 def list_command(files: tuple[str, ...], form: str, as_json: bool) -> None:
     """List offers."""
-    from capienza.api.offers import offers
+    from capienza.api.offer_files import offers
     from capienza.catalog.notes import Findings
     from capienza.cli.output import show
     from capienza.report.offers import offers_data, offers_document
@@ -56,7 +56,7 @@ def list_command(files: tuple[str, ...], form: str, as_json: bool) -> None:
 @shown_as
 def check_command(files: tuple[str, ...], form: str, as_json: bool) -> None:
     """Check offers."""
-    from capienza.api.offers import offers_check
+    from capienza.api.offer_files import offers_check
     from capienza.cli.output import show
     from capienza.report.offers import check_data, check_document
 
@@ -79,7 +79,7 @@ def check_command(files: tuple[str, ...], form: str, as_json: bool) -> None:
 @lang_option
 def import_command(file: str, out: str) -> None:
     """Convert offers."""
-    from capienza.api.offers import offers_import
+    from capienza.api.offer_files import offers_import
     from capienza.cli.output import current_say
     from capienza.report.offers import check_document
     from capienza.report.plain import plain_text

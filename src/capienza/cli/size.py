@@ -76,7 +76,7 @@ def size_command(
     if subject is None:
         raise UsageError(NEEDS_SUBJECT())
 
-    from capienza.api.size import size as compute
+    from capienza.api.sizing import size as compute
     from capienza.cli.output import show
 
     sizing = compute(subject, gpu=gpu, revision=revision, tokens=tokens, concurrency=concurrency, weights=weights)
@@ -106,7 +106,7 @@ def _report(name: str) -> Any:
 
 
 def _plain(params: str, bits: str | None, reserve: str | None, form: str, as_json: bool) -> None:
-    from capienza.api.arithmetic import arithmetic
+    from capienza.api.calculator import arithmetic
     from capienza.cli.output import show
     from capienza.report.arithmetic import arithmetic_data, arithmetic_document
     from capienza.units import QuantityError, parse_size

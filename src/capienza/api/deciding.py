@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capienza import __version__
-from capienza.api.offers import offers as read_all
+from capienza.api.offer_files import offers as read_all
 from capienza.card.load import load_card
 from capienza.card.model import Card
 from capienza.catalog.capacity import capacity_of
