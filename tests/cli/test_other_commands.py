@@ -107,3 +107,45 @@ def test_help_follows_the_language_of_each_call(capienza):
         shown = capienza("size", "--help", "--lang", language).out
         assert text in shown
         assert ("Uso:" in shown) == (language == "it")
+
+
+def test_files_that_are_no_files_are_refused_at_once(capienza, examples, tmp_path):
+    import os
+
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    for arguments in (("offers", "check", pipe), ("card", "check", pipe), ("offers", "check", tmp_path)):
+        shown = capienza(*arguments)
+        assert shown.code in (3, 4)
+        assert "expected a file" in shown.err
+
+
+def test_one_id_in_two_files_is_refused(capienza, examples):
+    two = examples / "offers" / "two-cards.yaml"
+    shown = capienza("decide", examples / "cards" / "plain-7b.yaml", "--offers", two, "--offers", two)
+    assert shown.code == 3
+    assert "rtx4090-1x3d" in shown.err
+
+
+def test_a_closed_standard_output_still_gives_the_exit_code(examples):
+    import subprocess
+    import sys
+
+    command = f"exec {sys.executable} -c 'from capienza.cli.main import main; main()' devices >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_cache_format_that_is_not_understood_is_refused_with_its_place(capienza, examples, tmp_path):
+    card = tmp_path / "card.yaml"
+    model = examples / "configs" / "Qwen--Qwen3-8B"
+    card.write_text(
+        f"capienza: 1\nname: x\nmodel: {{path: {model}}}\ntask: inference\ntokens: {{required: 50000}}\nconcurrency: 1\n"
+        "engine: {name: vllm, options: {kv_cache_dtype: banana}}\n"
+    )
+    shown = capienza("size", card)
+    assert shown.code == 3
+    assert "engine.options.kv_cache_dtype" in shown.err
+    card.write_text(card.read_text().replace("banana", "fp8"))
+    shown = capienza("size", card)
+    assert "more than the 40960 that the model is made for" in shown.out

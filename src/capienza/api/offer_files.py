@@ -12,6 +12,13 @@ from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
 from capienza.catalog.read import read_offers
 from capienza.catalog.write import write_jsonl
+from capienza.errors import InputError, template
+
+IN_TWO_FILES = template(
+    "offers.id-in-two-files",
+    "an offer with the id {found} is already in {file}",
+    "Give each offer its own id, and each file once.",
+)
 
 
 class OffersReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +31,17 @@ class OffersReport(msgspec.Struct, frozen=True, kw_only=True):
 def offers(
     paths: Sequence[str | Path], findings: Findings | None = None, zone: datetime.tzinfo | None = None
 ) -> Iterator[Offer]:
-    """The offers of some files, one by one. Raises `InputErrors` at the end of a file that has problems."""
-    for path in paths:
-        yield from read_offers(Path(path), findings, zone)
+    """The offers of some files, one by one.
+
+    Raises `InputErrors` at the end of a file that has problems, `InputError` for an id that two of the files use.
+    """
+    homes: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        home = f"{number}:{path}"
+        for offer in read_offers(Path(path), findings, zone):
+            if len(paths) > 1 and homes.setdefault(offer.id, home) != home:
+                raise InputError(IN_TWO_FILES(found=offer.id, file=homes[offer.id].partition(":")[2]), offer.place)
+            yield offer
 
 
 def offers_check(paths: Sequence[str | Path]) -> OffersReport:

@@ -51,7 +51,7 @@ def size(
     else:
         card = bare_card(str(card_or_model), revision, tokens, concurrency, weights)
     model = load_model(card.model)
-    name, asked_gpus = split_gpu(gpu) if gpu else (None, None)
+    name, asked_gpus = split_gpu(gpu) if gpu is not None else (None, None)
     ledger = build_ledger(card, model, asked_gpus or placement_gpus(card))
     sizing = Sizing(card=card, model=model, ledger=ledger)
     return sizing if name is None else _with_gpu(sizing, name)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from capienza.errors import InputError, Place, UnreachableError, template
+from capienza.errors import InputError, Place, template
 from capienza.units import KIB, format_size
-from capienza.yamlmarks.source import NOT_A_FILE, NOT_FOUND, UNREADABLE_FILE
+from capienza.yamlmarks.source import open_file
 
 LINE_TOO_LONG = template(
     "catalog.line-too-long",
@@ -19,19 +18,6 @@ LINE_TOO_LONG = template(
 MAX_LINE = 64 * KIB
 LINE_LIMIT = format_size(MAX_LINE, "KiB", 0)
 _BOM = b"\xef\xbb\xbf"
-
-
-def open_file(path: Path) -> BinaryIO:
-    """The file, open for reading. Raises `UnreachableError` when it is not there or not readable."""
-    place = Place(str(path))
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise UnreachableError(NOT_FOUND(), place) from None
-    except IsADirectoryError:
-        raise UnreachableError(NOT_A_FILE(), place) from None
-    except (OSError, ValueError) as error:
-        raise UnreachableError(UNREADABLE_FILE(reason=getattr(error, "strerror", None) or str(error)), place) from error
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from capienza.catalog.from_csv import read_csv
 from capienza.catalog.from_json import read_json, read_jsonl
 from capienza.catalog.from_yaml import MAX_YAML_OFFERS, read_yaml
-from capienza.catalog.lines import open_file
 from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
 from capienza.catalog.session import Session
 from capienza.errors import InputError, InputErrors, Place, template
+from capienza.yamlmarks.source import open_file
 
 UNKNOWN_FORM = template(
     "catalog.unknown-file-form",

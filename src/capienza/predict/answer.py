@@ -5,12 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.model import Card
-from capienza.errors import Message
+from capienza.errors import Message, template
 from capienza.ledger.capacity import Capacity, FitWord, exceeds, fit_word
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.model import Model
 from capienza.truth import Truth
+
+BEYOND_LIMIT = template(
+    "predict.beyond-the-models-limit",
+    "the required {required} tokens are more than the {limit} that the model is made for (max_position_embeddings)",
+    "the figures here are for the required length; decide excludes the load as it stands",
+)
 
 
 class GpuFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +75,14 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         architecture = self.model.architecture
         notes = architecture.notes if architecture is not None else ()
         refusal = (self.model.refusal,) if self.model.refusal is not None else ()
-        return (*notes, *refusal, *self.model.differences)
+        return (*notes, *refusal, *self.model.differences, *self._too_long())
+
+    def _too_long(self) -> tuple[Message, ...]:
+        architecture, required = self.model.architecture, self.card.tokens.required
+        limit = architecture.max_position_embeddings if architecture else None
+        if limit is None or required is None or required.total <= limit:
+            return ()
+        return (BEYOND_LIMIT(required=required.total, limit=limit),)
 
 
 def worst_device(ledger: Ledger) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capienza.card.model import Card
-from capienza.errors import Parameter, template
+from capienza.errors import InputError, Parameter, Place, template
 from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
@@ -27,11 +27,25 @@ WINDOWED = template(
     "predict.formula-windowed-cache",
     "{sequences} x ({layers}) = {total} B with windows kept; every layer in full: {full} B",
 )
+BAD_CACHE_FORMAT = template(
+    "predict.cache-format",
+    "the cache format {found} is not understood; accepted: {accepted}",
+    "correct it, or leave it out for the model's own format",
+)
+CACHE_OPTION = "kv_cache_dtype"
 KV_CACHE = "kv_cache"
 STATE = "state"
 CONVERSION = "load_conversion"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
-CACHE_FORMATS = {"fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "int8": "int8", **TORCH_DTYPES}
+CACHE_FORMATS = {
+    "fp8": "fp8_e4m3",
+    "fp8_e4m3": "fp8_e4m3",
+    "fp8_e5m2": "fp8_e5m2",
+    "int8": "int8",
+    "bf16": "bf16",
+    "fp16": "fp16",
+    **TORCH_DTYPES,
+}
 
 
 def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ...] | None = None) -> Ledger:
@@ -124,14 +138,22 @@ def _missing_inputs(card: Card, model: Model) -> tuple[str, ...]:
 
 
 def cache_format(card: Card, model: Model) -> str | None:
-    """The format of K and V: the engine's option, else that of the model's unquantised parts."""
-    option = card.engine.options.get("kv_cache_dtype", "auto") if card.engine else "auto"
-    return model.dtype if option == "auto" else CACHE_FORMATS.get(str(option))
+    """The format of K and V: the engine's option, else that of the model's unquantised parts (None: not known).
+
+    Raises `InputError` for an option that is not understood.
+    """
+    option = str(card.engine.options.get(CACHE_OPTION, "auto")) if card.engine else "auto"
+    if option == "auto":
+        return model.dtype
+    if option not in CACHE_FORMATS:
+        place = Place(card.file, key=f"engine.options.{CACHE_OPTION}")
+        raise InputError(BAD_CACHE_FORMAT(found=option[:40], accepted=("auto", *CACHE_FORMATS)), place)
+    return CACHE_FORMATS[option]
 
 
 def _cache_format_field(card: Card) -> str:
-    stated = card.engine is not None and "kv_cache_dtype" in card.engine.options
-    return "engine.options.kv_cache_dtype" if stated else "dtype"
+    stated = card.engine is not None and CACHE_OPTION in card.engine.options
+    return f"engine.options.{CACHE_OPTION}" if stated else "dtype"
 
 
 def _conversion(card: Card, model: Model, device: str) -> list[Entry]:
