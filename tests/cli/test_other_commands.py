@@ -140,8 +140,8 @@ def test_a_cache_format_that_is_not_understood_is_refused_with_its_place(capienz
     card = tmp_path / "card.yaml"
     model = examples / "configs" / "Qwen--Qwen3-8B"
     card.write_text(
-        f"capienza: 1\nname: x\nmodel: {{path: {model}}}\ntask: inference\ntokens: {{required: 50000}}\nconcurrency: 1\n"
-        "engine: {name: vllm, options: {kv_cache_dtype: banana}}\n"
+        f"capienza: 1\nname: x\nmodel: {{path: {model}}}\ntask: inference\ntokens: {{required: 50000}}\n"
+        "concurrency: 1\nengine: {name: vllm, options: {kv_cache_dtype: banana}}\n"
     )
     shown = capienza("size", card)
     assert shown.code == 3
@@ -149,3 +149,18 @@ def test_a_cache_format_that_is_not_understood_is_refused_with_its_place(capienz
     card.write_text(card.read_text().replace("banana", "fp8"))
     shown = capienza("size", card)
     assert "more than the 40960 that the model is made for" in shown.out
+
+
+def test_a_conversion_never_takes_the_place_of_its_source_and_says_when_it_cannot_write(capienza, examples, tmp_path):
+    source = tmp_path / "offers.jsonl"
+    assert capienza("offers", "import", examples / "offers" / "two-cards.yaml", "--out", source).code == 0
+    before = source.read_bytes()
+    for target in (source, tmp_path / "out.yaml", tmp_path):
+        shown = capienza("offers", "import", source, "--out", target)
+        assert shown.code == 2
+        assert ".jsonl" in shown.err
+    shown = capienza("offers", "import", source, "--out", tmp_path / "no-such-folder" / "x.jsonl")
+    assert shown.code == 4
+    assert "cannot be written" in shown.err
+    assert source.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["offers.jsonl"]

@@ -12,12 +12,19 @@ from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
 from capienza.catalog.read import read_offers
 from capienza.catalog.write import write_jsonl
-from capienza.errors import InputError, template
+from capienza.errors import InputError, UsageError, template
 
 IN_TWO_FILES = template(
     "offers.id-in-two-files",
     "an offer with the id {found} is already in {file}",
     "Give each offer its own id, and each file once.",
+)
+
+
+BAD_TARGET = template(
+    "offers.bad-target",
+    "expected a file that ends in .jsonl and is not the one that is read, got {found}",
+    "Give another name with --out.",
 )
 
 
@@ -52,7 +59,16 @@ def offers_check(paths: Sequence[str | Path]) -> OffersReport:
 
 
 def offers_import(path: str | Path, out: str | Path) -> OffersReport:
-    """Convert a file of offers, of any length, to one JSON object a line. `out` appears complete or not at all."""
+    """Convert a file of offers, of any length, to one JSON object a line. `out` appears complete or not at all.
+
+    Raises `UsageError` for an `out` that does not end in .jsonl or is the file itself, `UnreachableError` when it
+    cannot be written.
+    """
+    source, target = Path(path), Path(out)
+    if target.suffix != ".jsonl" or (
+        target.exists() and target.is_file() and source.exists() and target.samefile(source)
+    ):
+        raise UsageError(BAD_TARGET(found=str(out)))
     findings = Findings()
-    count = write_jsonl(read_offers(Path(path), findings, yaml_limit=None), Path(out))
+    count = write_jsonl(read_offers(source, findings, yaml_limit=None), target)
     return OffersReport(count=count, findings=findings)

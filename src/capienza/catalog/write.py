@@ -24,8 +24,12 @@ from capienza.catalog.forms import (
 )
 from capienza.catalog.numbers import plain_number
 from capienza.catalog.offer import Document, Fee, GpuClaim, Offer, OfferHost, Price
+from capienza.errors import Place, UnreachableError, template
 from capienza.units import GIB, MIB
 
+CANNOT_WRITE = template(
+    "catalog.cannot-write", "the file cannot be written: {reason}", "Check the folder, its permissions and the disk."
+)
 _GIGABYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) GB", re.ASCII)
 
 
@@ -35,25 +39,41 @@ def offer_schema() -> dict[str, Any]:
 
 
 def write_jsonl(offers: Iterable[Offer], path: Path) -> int:
-    """Write `offers` to `path` and return how many. The file appears complete or not at all."""
-    count = 0
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write `offers` to `path` and return how many. The file appears complete or not at all.
+
+    Raises `UnreachableError` when it cannot be written.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise _unwritable(error, path) from error
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            encoder = msgspec.json.Encoder()
-            for offer in offers:
-                file.write(encoder.encode(to_full(offer)))
-                file.write(b"\n")
-                count += 1
-            file.flush()
-            os.fsync(file.fileno())
+        count = _write(offers, descriptor)
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _unwritable(error, path) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return count
+
+
+def _write(offers: Iterable[Offer], descriptor: int) -> int:
+    encoder = msgspec.json.Encoder()
+    count = 0
+    with os.fdopen(descriptor, "wb") as file:
+        for count, offer in enumerate(offers, start=1):  # noqa: B007 - the last count is returned
+            file.write(encoder.encode(to_full(offer)) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return count
+
+
+def _unwritable(error: OSError, path: Path) -> UnreachableError:
+    return UnreachableError(CANNOT_WRITE(reason=error.strerror or str(error)), Place(str(path)))
 
 
 def _umask() -> int:

@@ -9,10 +9,10 @@ from capienza.decide.ranking import CurrencyList, Place
 from capienza.decide.run import Decided, Judged
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
-from capienza.errors import Message
 from capienza.i18n.translator import Say, mark
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import FIT_LABELS, label
+from capienza.report.messages import sentence
 from capienza.report.offers import findings_blocks
 
 KEPT_ROWS = 40
@@ -58,12 +58,6 @@ def shown_offers(summary: Summary) -> tuple[str, ...]:
     """The offers of the verdict table: selected, then to confirm in their order, then excluded."""
     ranked = [place.offer for one in summary.shortlist.lists for place in (*one.selected, *one.to_confirm)]
     return (*ranked, *(decision.offer for decision in summary.excluded))[:KEPT_ROWS]
-
-
-def sentence(message: Message, say: Say) -> str:
-    """A message with what to do about it."""
-    hint = say.hint(message)
-    return f"{say.message(message)}: {hint}" if hint else say.message(message)
 
 
 def _counts(summary: Summary, say: Say) -> str:

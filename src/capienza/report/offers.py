@@ -9,7 +9,7 @@ from capienza.catalog.notes import Finding, Findings
 from capienza.catalog.offer import Offer, Price
 from capienza.i18n.translator import Say, mark
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
-from capienza.report.messages import message_data
+from capienza.report.messages import message_data, sentence
 from capienza.report.tool import TOOL
 
 OFFERS_SCHEMA = "capienza.offers/1"
@@ -108,6 +108,6 @@ def findings_blocks(findings: Findings, say: Say) -> tuple[Block, ...]:
 
 def _finding(finding: Finding, say: Say) -> str:
     offer = f"{finding.offer}: " if finding.offer else ""
-    text = f"{offer}{say.message(finding.message)}. {say.hint(finding.message)}".strip()
+    text = f"{offer}{sentence(finding.message, say)}"
     place = str(finding.place)
     return f"{text} ({place})" if place else text

@@ -16,6 +16,7 @@ from capienza.report.labels import (
     TASK_LABELS,
     label,
 )
+from capienza.report.messages import sentence
 from capienza.units import Range
 
 LEDGER_DECIMALS = 3
@@ -34,7 +35,7 @@ def size_document(sizing: Sizing, say: Say) -> Document:
     if sizing.fit is not None:
         blocks += fit_blocks(sizing.fit, sizing, say)
     blocks += missing_blocks(sizing, say)
-    notes = tuple(f"{say.message(note)} {say.hint(note)}".strip() for note in sizing.notes())
+    notes = tuple(sentence(note, say) for note in sizing.notes())
     if notes:
         blocks += [Heading(say("Notes")), Items(notes)]
     return tuple(blocks)
