@@ -12,11 +12,15 @@ from capienza.cli.base import Command, argument, option, shown_as
 from capienza.errors import UsageError, template
 
 if TYPE_CHECKING:
-    from capienza.decide.run import Judged
+    from capienza.decide.run import Decided, Judged
+    from capienza.decide.summary import Summary
+    from capienza.decide.verdict import Decision
 
 NO_SUCH_OFFER = template("decide.no-such-offer", "no offer has the id {found}", "capienza offers list shows the ids")
 NO_SUCH_CRITERION = template("decide.no-such-criterion", "there is no criterion {found}", "take one of {accepted}")
 SELECTED, TO_CONFIRM, EXCLUDED = 0, 10, 11
+IN_MEMORY_BYTES = 16 * 2**20
+CHUNK_CHARACTERS = 2**20
 
 
 @click.command(
@@ -43,25 +47,13 @@ def decide_command(
 ) -> None:
     """Run `capienza.api.decide` and show the result."""
     from capienza.api.deciding import decide
-    from capienza.decide.summary import summarise
 
     decided = decide(card, offers or None, evidence)
     if why is not None:
         _why(decided.judged, *why, form, as_json)
         return
     # All are judged before anything is written: a problem in the last line of a file must not follow half an answer.
-    judged = list(decided.judged)
-    summary = summarise(decided.card, (one.decision for one in judged))
-    if as_json or form == "json":
-        from capienza.report.decide_data import decide_chunks
-
-        for chunk in decide_chunks(decided, judged, summary):
-            sys.stdout.write(chunk)
-    else:
-        from capienza.cli.output import show
-        from capienza.report.decide import decide_document
-
-        show(form, False, document=lambda say: decide_document(decided, judged, summary, say), data=dict)
+    summary = _show_json(decided) if as_json or form == "json" else _show(decided, form)
     counts = summary.counts
     ctx.exit(SELECTED if counts["admissible"] else TO_CONFIRM if counts["to_confirm"] else EXCLUDED)
 
@@ -83,3 +75,44 @@ def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_jso
         document=lambda say: why_document(found.decision, found.offer, row, say),
         data=lambda: {"schema": "capienza.why/1", "offer": offer, **criterion_data(row)},
     )
+
+
+def _show_json(decided: Decided) -> Summary:
+    """One document. The decisions wait in a file that stays in memory while it is small."""
+    import tempfile
+
+    from capienza.decide.summary import summarise
+    from capienza.report.decide_data import decision_chunks, head_text
+
+    decisions: list[Decision] = []
+
+    def passing() -> Iterator[Judged]:
+        for one in decided.judged:
+            decisions.append(one.decision)
+            yield one
+
+    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, "w+", encoding="utf-8") as waiting:
+        for piece in decision_chunks(passing()):
+            waiting.write(piece)  # writelines() would keep everything in memory
+        summary = summarise(decided.card, decisions)
+        sys.stdout.write(head_text(decided, summary))
+        waiting.seek(0)
+        while chunk := waiting.read(CHUNK_CHARACTERS):
+            sys.stdout.write(chunk)
+        sys.stdout.write("\n]}\n")
+    return summary
+
+
+def _show(decided: Decided, form: str) -> Summary:
+    from capienza.cli.output import show
+    from capienza.decide.summary import summarise
+    from capienza.report.decide import GpuCount, decide_document
+
+    decisions: list[Decision] = []
+    gpus: dict[str, GpuCount] = {}
+    for one in decided.judged:
+        decisions.append(one.decision)
+        gpus[one.offer.id] = GpuCount(one.offer.gpu, one.offer.gpus)
+    summary = summarise(decided.card, decisions)
+    show(form, False, document=lambda say: decide_document(decided, summary, gpus, say), data=dict)
+    return summary

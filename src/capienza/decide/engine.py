@@ -115,7 +115,7 @@ def _judge_class(case: Case) -> CardClass:
     verdicts = {
         criterion.id: apply_waivers(criterion.judge(case), case)
         for criterion in CRITERIA
-        if criterion.per == "card class"
+        if criterion.same_for_all(case.card)
     }
     prediction = predict(case.card, case.sizing)
     return CardClass(

@@ -7,11 +7,11 @@ record carries.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 
 from capienza.canon import digest
+from capienza.card.model import Card
 from capienza.decide.case import Case
 from capienza.decide.criteria import budget, compatibility, memory, placement, quality, workload
 from capienza.decide.verdict import CriterionVerdict
@@ -22,20 +22,24 @@ VERSION = 1
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """A mandatory criterion. `per` card class: the same for every offer of one GPU claim; per offer: its own."""
+    """A mandatory criterion. Where `same_for_all` says so for a card, one verdict holds for a whole card class."""
 
     id: str
     judge: Callable[[Case], CriterionVerdict]
-    per: Literal["card class", "offer"]
+    same_for_all: Callable[[Card], bool]
+
+
+def _always(_: Card) -> bool:
+    return True
 
 
 CRITERIA = (
-    Criterion(workload.CRITERION, workload.judge, "card class"),
-    Criterion(compatibility.CRITERION, compatibility.judge, "card class"),
-    Criterion(memory.CRITERION, memory.judge, "card class"),
-    Criterion(quality.CRITERION, quality.judge, "card class"),
-    Criterion(placement.CRITERION, placement.judge, "offer"),
-    Criterion(budget.CRITERION, budget.judge, "offer"),
+    Criterion(workload.CRITERION, workload.judge, _always),
+    Criterion(compatibility.CRITERION, compatibility.judge, _always),
+    Criterion(memory.CRITERION, memory.judge, _always),
+    Criterion(quality.CRITERION, quality.judge, _always),
+    Criterion(placement.CRITERION, placement.judge, placement.same_for_all),
+    Criterion(budget.CRITERION, budget.judge, budget.same_for_all),
 )
 RANKING = ("total package cost", "useful margin", "documented calendar", "preferences")
 """Order of the admissible, the last as a tie-break only."""

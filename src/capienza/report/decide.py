@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from capienza.catalog.offer import Offer
+from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.ranking import CurrencyList, Place
-from capienza.decide.run import Decided, Judged
+from capienza.decide.run import Decided
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
 from capienza.i18n.translator import Say, mark
@@ -17,6 +18,14 @@ from capienza.report.offers import findings_blocks
 
 KEPT_ROWS = 40
 """Rows of one table that a page shows; how many it leaves out is said below it."""
+
+
+class GpuCount(NamedTuple):
+    """What an offer has: a GPU claim, shared by all offers that make it, and how many."""
+
+    claim: GpuClaim
+    gpus: int
+
 
 CRITERION_LABELS = {
     "workload": mark("workload covered"),
@@ -34,14 +43,12 @@ STATE_LABELS = {
 }
 
 
-def decide_document(decided: Decided, judged: Iterable[Judged], summary: Summary, say: Say) -> Document:
-    """The whole answer."""
-    shown = set(shown_offers(summary))
-    offers = {one.offer.id: one.offer for one in judged if one.offer.id in shown}
+def decide_document(decided: Decided, summary: Summary, gpus: Mapping[str, GpuCount], say: Say) -> Document:
+    """The whole answer. `gpus` says of each offer what GPU it has, and how many."""
     blocks: list[Block] = [
         Heading(say("Decision: {name}", name=decided.card.name), 1),
         Paragraph(_counts(summary, say)),
-        *_verdicts(summary, offers, say),
+        *_verdicts(summary, gpus, say),
     ]
     for one in summary.shortlist.lists:
         blocks += _list(one, say)
@@ -68,9 +75,9 @@ def _counts(summary: Summary, say: Say) -> str:
     )
 
 
-def _verdicts(summary: Summary, offers: dict[str, Offer], say: Say) -> list[Block]:
+def _verdicts(summary: Summary, gpus: Mapping[str, GpuCount], say: Say) -> list[Block]:
     shown = shown_offers(summary)
-    rows = tuple(_verdict_row(summary.by_offer[name], offers.get(name), say) for name in shown)
+    rows = tuple(_verdict_row(summary.by_offer[name], gpus[name], say) for name in shown)
     columns = (
         say("offer"),
         "GPU",
@@ -82,12 +89,11 @@ def _verdicts(summary: Summary, offers: dict[str, Offer], say: Say) -> list[Bloc
     return blocks + _left_out(len(summary.by_offer) - len(shown), say)
 
 
-def _verdict_row(decision: Decision, offer: Offer | None, say: Say) -> tuple[str, ...]:
-    gpu = f"{offer.gpu.name_raw} x {offer.gpus}" if offer else ""
+def _verdict_row(decision: Decision, gpu: GpuCount, say: Say) -> tuple[str, ...]:
     states = {row.criterion: _state_cell(row, say) for row in decision.criteria}
     return (
         decision.offer,
-        gpu,
+        f"{gpu.claim.name_raw} x {gpu.gpus}",
         *(states.get(criterion, "") for criterion in CRITERION_LABELS),
         say(STATE_LABELS[decision.state]),
         say(label(FIT_LABELS, decision.fit)) if decision.fit else say("none"),

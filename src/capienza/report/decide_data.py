@@ -19,8 +19,17 @@ from capienza.report.tool import TOOL
 DECIDE_SCHEMA = "capienza.decide/1"
 
 
-def decide_chunks(decided: Decided, judged: Iterable[Judged], summary: Summary) -> Iterator[str]:
-    """The document in pieces."""
+def decision_chunks(judged: Iterable[Judged]) -> Iterator[str]:
+    """The decisions as the items of a JSON list, in pieces."""
+    written: dict[int, tuple[CriterionVerdict, str]] = {}
+    separator = "\n"
+    for one in judged:
+        yield separator + _decision_text(one.offer, one.decision, written)
+        separator = ",\n"
+
+
+def head_text(decided: Decided, summary: Summary) -> str:
+    """The document up to the items of its last member, the list of decisions; closing brackets end it."""
     card = decided.card
     head = {
         "schema": DECIDE_SCHEMA,
@@ -36,13 +45,7 @@ def decide_chunks(decided: Decided, judged: Iterable[Judged], summary: Summary) 
         "findings": findings_data(decided.findings),
         "record_findings": [message_data(finding) for finding in decided.record_findings],
     }
-    yield _text(head)[:-1] + ', "decisions": ['
-    written: dict[int, tuple[CriterionVerdict, str]] = {}
-    separator = "\n"
-    for one in judged:
-        yield separator + _decision_text(one.offer, one.decision, written)
-        separator = ",\n"
-    yield "\n]}\n"
+    return _text(head)[:-1] + ', "decisions": ['
 
 
 def criterion_data(row: CriterionVerdict) -> dict[str, Any]:

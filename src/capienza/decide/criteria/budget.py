@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import msgspec
 
-from capienza.card.model import NONE, Budget, Calendar
+from capienza.card.model import NONE, Budget, Calendar, Card
 from capienza.decide.case import Case
 from capienza.decide.cost import Cost, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
@@ -66,6 +66,11 @@ CONVERTED = template(
 def judge(case: Case) -> CriterionVerdict:
     """Are cap and window met by what documents state?"""
     return conclude(CRITERION, [_budget(case), _calendar(case)])
+
+
+def same_for_all(card: Card) -> bool:
+    """Does the card ask nothing of an offer here? Then one verdict holds for every offer."""
+    return not isinstance(card.budget, Budget) and not isinstance(card.calendar, Calendar)
 
 
 def _budget(case: Case) -> Finding:

@@ -119,6 +119,11 @@ def judge(case: Case) -> CriterionVerdict:
     return conclude(CRITERION, [*_placement(case), *_host(case)])
 
 
+def same_for_all(card: Card) -> bool:
+    """Does the card ask nothing of an offer here? Then one verdict holds for every offer."""
+    return not isinstance(card.placement, Placement) and not isinstance(card.host, Host)
+
+
 def _placement(case: Case) -> list[Finding]:
     placement = case.card.placement
     if placement == NONE:
