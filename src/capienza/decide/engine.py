@@ -21,7 +21,7 @@ from capienza.decide.documents import document_of
 from capienza.decide.need import needs_of
 from capienza.decide.policy import CRITERIA
 from capienza.decide.preferences import preferences_met
-from capienza.decide.verdict import STATE_OF, CriterionVerdict, Decision, Margin, Prediction
+from capienza.decide.verdict import STATE_OF, TRUTH_OF, CriterionVerdict, Decision, Margin, Prediction
 from capienza.decide.waiver import apply_waivers
 from capienza.decide.window import finish_of
 from capienza.evidence.record import Record, Scope
@@ -132,7 +132,7 @@ def _decision(case: Case, known: CardClass) -> Decision:
     criteria = tuple(
         known.verdicts.get(criterion.id) or apply_waivers(criterion.judge(case), case) for criterion in CRITERIA
     )
-    truth = all_of(row.truth for row in criteria if row.truth is not None)
+    truth = all_of([TRUTH_OF[row.state] for row in criteria if row.state != "not_applicable"])
     state = STATE_OF[truth]
     calendar = case.card.calendar
     finish = None

@@ -171,24 +171,27 @@ def merge(findings: Sequence[Finding]) -> Finding:
     Where something fails, only what fails is a reason and nothing is left to settle; otherwise what is open comes
     first, then what does not apply.
     """
-    applicable = [finding for finding in findings if finding.truth is not None]
-    truth = all_of(f.truth for f in applicable if f.truth is not None) if applicable else None
-    deciding = [f for f in applicable if f.truth is truth] or list(findings)
-    rest = [f for f in findings if f.truth is not truth]
-    aside = [f for f in rest if f.truth is None and truth is not Truth.FALSE]
+    values = [finding.truth for finding in findings if finding.truth is not None]
+    truth = all_of(values) if values else None
+    deciding = [finding for finding in findings if finding.truth is truth]
+    rest = [finding for finding in findings if finding.truth is not truth]
+    aside = [] if truth is Truth.FALSE else [finding for finding in rest if finding.truth is None]
     return Finding(
         truth=truth,
-        reasons=_distinct(f.reasons for f in (*deciding, *aside)),
-        evidence=_distinct(f.evidence for f in (*deciding, *rest)),
-        settle=_distinct(f.settle for f in deciding) if truth is Truth.UNKNOWN else (),
-        failures=_distinct(f.failures for f in findings),
+        reasons=_distinct([f.reasons for f in deciding + aside]),
+        evidence=_distinct([f.evidence for f in deciding + rest]),
+        settle=_distinct([f.settle for f in deciding]) if truth is Truth.UNKNOWN else (),
+        failures=_distinct([f.failures for f in findings]),
     )
 
 
 def _distinct(groups: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
     """Each item once, in order; the handful there is compares faster than it hashes."""
+    filled = [group for group in groups if group]
+    if len(filled) < 2:
+        return filled[0] if filled else ()
     found: list[T] = []
-    for group in groups:
+    for group in filled:
         for item in group:
             if item not in found:
                 found.append(item)
