@@ -164,3 +164,20 @@ def test_an_unknown_gpu_is_refused_with_the_command_that_lists_them(capienza, ex
     shown = capienza("size", examples / "cards" / "llama-3.1-8b.yaml", "--gpu", "H1000")
     assert shown.code in (2, 3)
     assert "capienza devices" in shown.err
+
+
+def test_the_placement_of_the_card_stands_beside_a_gpu_too(capienza, examples, tmp_path):
+    card = tmp_path / "card.yaml"
+    model = examples / "configs" / "Qwen--Qwen3-30B-A3B"
+    card.write_text(f"capienza: 1\nname: x\nmodel: {{path: {model}}}\ntask: inference\nplacement: {{gpus: 2}}\n")
+    alone = json.loads(capienza("size", card, "--gpu", "L40S", "--json").out)
+    assert alone["gpus"] == ["gpu:0", "gpu:1"]
+    assert not alone["fit"]["is_excluded"]
+    assert capienza("size", card, "--gpu", "L40Sx4").code == 2
+
+
+def test_a_new_card_takes_a_folder_as_it_is_written(capienza, examples, monkeypatch):
+    monkeypatch.chdir(examples.parent)
+    written = capienza("card", "new", "examples/configs/Qwen--Qwen3-8B")
+    assert written.code == 0
+    assert "path: ./examples/configs/Qwen--Qwen3-8B" in written.out

@@ -28,6 +28,8 @@ def card_new(
     translate: Callable[[str], str] = str,
 ) -> str:
     """The text of a commented card for a Hub id or a local path. Raises `InputErrors` for what cannot be a card."""
+    if Path(model).exists() and not model.startswith((".", "/", "~")):
+        model = f"./{model}"
     return new_card(model, task=task, name=name, revision=revision, engine=engine, gpus=gpus, translate=translate)
 
 

@@ -22,6 +22,11 @@ GPU_COUNT = template(
     "expected a GPU name, with x and a count for several, got {found}",
     "write for example --gpu 'RTX 4090' or --gpu 'H100 SXM'x8",
 )
+OTHER_PLACEMENT = template(
+    "size.other-placement",
+    "--gpu asks for {asked} GPUs, the card places a copy on {stated}: the requirement stays fixed",
+    "leave the count out, or change placement in the card",
+)
 MAX_GPUS = 1024
 
 
@@ -52,7 +57,7 @@ def size(
         card = bare_card(str(card_or_model), revision, tokens, concurrency, weights)
     model = load_model(card.model)
     name, asked_gpus = split_gpu(gpu) if gpu is not None else (None, None)
-    ledger = build_ledger(card, model, asked_gpus or placement_gpus(card))
+    ledger = build_ledger(card, model, _gpus(card, asked_gpus))
     sizing = Sizing(card=card, model=model, ledger=ledger)
     return sizing if name is None else _with_gpu(sizing, name)
 
@@ -71,6 +76,16 @@ def bare_card(
         tokens=Tokens(required=None if tokens is None else TokenCount(total=tokens)),
         concurrency=1 if concurrency is None and tokens is not None else concurrency,
     )
+
+
+def _gpus(card: Card, asked: int | None) -> int:
+    """The card's placement where it states one (the requirement stays fixed), else the GPUs that were asked for."""
+    if card.placement is None or card.placement == "none":
+        return asked or 1
+    stated = placement_gpus(card)
+    if asked not in (None, 1, stated):
+        raise UsageError(OTHER_PLACEMENT(asked=asked, stated=stated))
+    return stated
 
 
 def placement_gpus(card: Card) -> int:

@@ -14,7 +14,7 @@ from capienza.evidence.record import Scope
 NOT_STATED = template(
     "decide.requirement-not-stated",
     "the card does not state {field}",
-    "write {field} in the card, or none where it does not apply",
+    "write {field} in the card; where the card accepts none, that leaves it out",
 )
 
 FIELD_IN_CARD = {
