@@ -50,8 +50,13 @@ def template(code: str, text: str, hint: str = "") -> Template:
     return made
 
 
+PHRASES: set[str] = set()
+"""Texts that are translated as parameters; any other text there is a name, and stays as it is."""
+
+
 def phrase(text: str) -> str:
     """Mark a part of a sentence that is passed as a parameter; it is translated where it is shown."""
+    PHRASES.add(text)
     return text
 
 

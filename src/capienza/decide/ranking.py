@@ -32,6 +32,7 @@ COSTS_UNKNOWN = template(
 )
 LATE = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 FIT_ORDER: dict[FitWord | None, int] = {"fit": 0, "borderline": 1, "overflow": 2, None: 3}
+"""Order of the predictions; one beside an unknown capacity says nothing, and stands with none at all."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +138,9 @@ def _admissible_key(decision: Decision) -> Key:
 
 
 def _to_confirm_key(decision: Decision) -> Key:
-    return (FIT_ORDER[decision.fit], *_cost_key(decision))
+    prediction = decision.prediction
+    known = prediction is not None and prediction.usable_bytes is not None
+    return (FIT_ORDER[decision.fit if known else None], *_cost_key(decision))
 
 
 def _cost_key(decision: Decision) -> tuple[bool, Decimal]:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from capienza.errors import Message, Parameter, fill, show_parameter
+from capienza.errors import PHRASES, Message, Parameter, fill, show_parameter
 from capienza.i18n.catalogue import DOMAIN, LOCALES
 from capienza.units import ENGLISH_MARKS, Money, NumberMarks, format_money, format_number, format_size
 
@@ -65,7 +65,7 @@ class Say:
             return self.message(value)
         if isinstance(value, bool):
             return self("yes") if value else self("no")
-        return self(value) if isinstance(value, str) else show_parameter(name, value)
+        return self(value) if isinstance(value, str) and value in PHRASES else show_parameter(name, value)
 
 
 @cache

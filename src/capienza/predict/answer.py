@@ -20,9 +20,9 @@ BEYOND_LIMIT = template(
 
 
 class GpuFit(msgspec.Struct, frozen=True, kw_only=True):
-    """The ledger beside one GPU class. `margin_bytes` is usable capacity minus expected peak; None: not known.
+    """The ledger beside one GPU class. `margin_bytes` is the smallest usable capacity minus the expected peak.
 
-    With an unknown entry in the peak the margin is an upper bound.
+    With an unknown entry in the peak it is an upper bound, and taken from the largest capacity; None: not known.
     """
 
     asked: str
@@ -98,7 +98,8 @@ def worst_device(ledger: Ledger) -> str:
 def gpu_fit(ledger: Ledger, capacity: Capacity, margin_bytes: int, asked: str, candidates: tuple[str, ...]) -> GpuFit:
     """Fit word and useful margin of the most loaded GPU."""
     worst = ledger.predicted_peak(worst_device(ledger))
-    usable = capacity.smallest_usable_bytes
+    # A peak that lacks entries bounds the margin from above, and only the largest capacity keeps that bound true.
+    usable = capacity.smallest_usable_bytes if worst.is_complete else capacity.largest_usable_bytes
     return GpuFit(
         asked=asked,
         candidates=candidates,

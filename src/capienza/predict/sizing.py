@@ -10,9 +10,9 @@ from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
 from capienza.predict.model import TORCH_DTYPES, Model
 from capienza.predict.unknowns import (
+    CONVERSION_MISSING,
     INFERENCE_MISSING,
     KNOWN_ARCHITECTURE,
-    MEASURED_PHASE,
     ONLY_A_COUNT,
     STATED_INPUT,
     TRAINING_MISSING,
@@ -35,7 +35,6 @@ BAD_CACHE_FORMAT = template(
 CACHE_OPTION = "kv_cache_dtype"
 KV_CACHE = "kv_cache"
 STATE = "state"
-CONVERSION = "load_conversion"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
 CACHE_FORMATS = {
     "fp8": "fp8_e4m3",
@@ -158,17 +157,14 @@ def _cache_format_field(card: Card) -> str:
 
 def _conversion(card: Card, model: Model, device: str) -> list[Entry]:
     """Loading in another format than the stored one holds more than the result for a while."""
-    if card.weights.format is None or model.artifact is None:
+    if card.weights.format is None or model.artifact is None or _is_stored_as(card.weights.format, model):
         return []
-    return [
-        unknown_entry(
-            CONVERSION,
-            (Phase.LOAD,),
-            device,
-            ("engine", "engine.version"),
-            MEASURED_PHASE(phases=(Phase.LOAD,)),
-        )
-    ]
+    return [missing_entry(CONVERSION_MISSING, card, device)]
+
+
+def _is_stored_as(weight_format: str, model: Model) -> bool:
+    """Is that the format the files already have, so that nothing is converted?"""
+    return weight_format == (model.scheme.name if model.scheme is not None else model.dtype)
 
 
 def _applies(name: str, card: Card) -> bool:

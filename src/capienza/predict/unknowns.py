@@ -70,6 +70,9 @@ INFERENCE_MISSING = (
     ),
 )
 
+CONVERSION_MISSING = Missing(
+    name="load_conversion", phases=(Phase.LOAD,), needs=("engine", "engine.version"), proof=MEASURED_PHASE
+)
 _STEPS = (Phase.OPTIMIZER_STEP_FIRST, Phase.OPTIMIZER_STEP_STEADY)
 _SHAPE = ("tokens.required", "microbatch")
 TRAINING_MISSING = (

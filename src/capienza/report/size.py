@@ -291,7 +291,7 @@ def missing_blocks(sizing: Sizing, say: Say) -> list[Block]:
 
 def needs_text(entry: Entry, say: Say) -> str:
     """What an unknown entry needs: card fields by their path, anything else in words."""
-    return ", ".join(say(label(NEED_LABELS, need)) for need in entry.needs)
+    return ", ".join(say(NEED_LABELS[need]) if need in NEED_LABELS else need for need in entry.needs)
 
 
 def explain_document(card: str, entries: tuple[Entry, ...], say: Say) -> Document:
