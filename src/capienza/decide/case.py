@@ -91,7 +91,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What evidence must cover, one for each GPU that the seller's name may mean; never empty."""
     evidence: Evidence
     now: datetime.datetime
-    shared: dict[str, Any]
+    shared: dict[object, Any]
     document: EvidenceRef | None
     """The document the offer was read from; None when there is none that counts now, with the reason beside."""
     document_problem: Message | None

@@ -40,7 +40,7 @@ class CardClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     verdicts: dict[str, CriterionVerdict]
     prediction: Prediction | None
     margin: Margin | None
-    shared: dict[str, Any]
+    shared: dict[object, Any]
 
 
 def decide(
@@ -89,7 +89,7 @@ def _case(
     offer: Offer,
     sizing: Sizing,
     needs: tuple[Scope, ...],
-    shared: dict[str, Any],
+    shared: dict[object, Any],
     evidence: Evidence,
     now: datetime.datetime,
     hours: Hours,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 import msgspec
 
@@ -183,11 +184,9 @@ def _openings(case: Case) -> tuple[list[tuple[datetime.datetime | None, Stated]]
 def _stance(case: Case, calendar: Calendar, hours: Hours, opening: tuple[datetime.datetime | None, Stated]) -> Stance:
     """What one documented start comes to."""
     opens, stated = opening
-    window = window_of(case, calendar, opens)
-    failure = _failure(case, calendar, hours, window)
+    window, failure, reasons, settle = _examined(case, calendar, hours, opens)
     if failure is not None:
         return Stance(says="violates", rank=stated.rank, evidence=stated.evidence, reasons=(failure,))
-    reasons, settle = _open_points(case, hours, window, opens)
     if reasons or stated.doubts:
         return Stance(
             says="doubts",
@@ -203,6 +202,28 @@ def _stance(case: Case, calendar: Calendar, hours: Hours, opening: tuple[datetim
         else WINDOW_ENOUGH(needed=needed, available=show_hours(available))
     )
     return Stance(says="supports", rank=stated.rank, evidence=stated.evidence, reasons=(enough,))
+
+
+class _Examined(NamedTuple):
+    """What a window comes to, whatever document states it."""
+
+    window: Window
+    failure: Message | None
+    reasons: list[Message]
+    settle: list[Message]
+
+
+def _examined(case: Case, calendar: Calendar, hours: Hours, opens: datetime.datetime | None) -> _Examined:
+    """Worked out once for all offers of a card class that have the same dates, hours and terms."""
+    price = case.offer.price
+    key = ("window", opens, price.ends_at, _hour_limits(case.offer), price.interruptible)
+    known: _Examined | None = case.shared.get(key)
+    if known is None:
+        window = window_of(case, calendar, opens)
+        failure = _failure(case, calendar, hours, window)
+        reasons, settle = _open_points(case, hours, window, opens)
+        known = case.shared[key] = _Examined(window, failure, reasons, settle)
+    return known
 
 
 def _failure(case: Case, calendar: Calendar, hours: Hours, window: Window) -> Message | None:
