@@ -125,3 +125,63 @@ def test_an_offer_of_very_many_cards_costs_no_more(capienza, examples, tmp_path)
     offers = tmp_path / "offers.yaml"
     offers.write_text("- {id: a, provider: p, gpu: L4, cards: 100000, days: 1, total: 5 USD}\n")
     assert capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers).code == 10
+
+
+MODEL = "meta-llama--Llama-3.1-8B"
+
+
+def memory_of(capienza, examples, tmp_path, gpu, body):
+    card, offers = tmp_path / "card.yaml", tmp_path / "offers.yaml"
+    card.write_text(
+        f"capienza: 1\nname: x\nmodel: {{path: {examples / 'configs' / MODEL}}}\n{body}placement: {{gpus: 1}}\n"
+    )
+    offers.write_text(f"- {{id: a, provider: p, gpu: {gpu}, cards: 1, days: 1, total: 5 USD}}\n")
+    shown = capienza("decide", card, "--offers", offers, "--json")
+    (decision,) = json.loads(shown.out)["decisions"]
+    (row,) = [row for row in decision["criteria"] if row["criterion"] == "memory"]
+    return row["state"], {reason["code"] for reason in row["reasons"]}
+
+
+SERVE = "task: inference\ntokens: {required: 4096}\nconcurrency: 1\nengine: {name: x, options: {%s}}\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        SERVE % "cpu_offload_gb: 20",
+        SERVE % "quantization: fp8",
+        SERVE % "load_in_4bit: true",
+        SERVE % "n_gpu_layers: 4",
+        SERVE % "cache_type_k: q4_0",
+        SERVE % "gpu_memory_utilisation: 0.9",
+        "task: fine-tuning\ntraining: {method: qlora, rank: 16, optimizer: adamw}\n",
+        "task: fine-tuning\ntraining: {method: full, optimizer: adamw, offload: cpu}\n",
+    ],
+)
+def test_nothing_is_proved_from_below_under_an_option_that_is_not_understood(capienza, examples, tmp_path, body):
+    state, codes = memory_of(capienza, examples, tmp_path, "RTX 4060", body)
+    assert state == "to_confirm"
+    assert "predict.options-not-understood" in codes
+
+
+@pytest.mark.parametrize("option", ["max_model_len: 4096", "gpu-memory-utilization: 0.9", "enforce_eager: true"])
+def test_options_that_move_nothing_leave_the_proof_standing(capienza, examples, tmp_path, option):
+    state, codes = memory_of(capienza, examples, tmp_path, "RTX 4060", SERVE % option)
+    assert (state, codes) == ("exclude", {"decide.memory-floor"})
+
+
+def test_a_flag_with_dashes_is_the_option_with_underscores(capienza, examples, tmp_path):
+    body = "task: inference\ntokens: {required: 131072}\nconcurrency: 1\nengine: {name: vllm, options: {%s: fp8}}\n"
+    for name in ("kv_cache_dtype", "kv-cache-dtype"):
+        state, _ = memory_of(capienza, examples, tmp_path, "RTX 3090", body % name)
+        assert state == "to_confirm"
+
+
+@pytest.mark.parametrize(
+    "reported, state", [("24575 GiB", "to_confirm"), ("8192 MiB", "to_confirm"), ("24220 MiB", "to_confirm")]
+)
+def test_a_reading_that_no_such_card_gives_neither_admits_nor_excludes(capienza, examples, tmp_path, reported, state):
+    gpu = f"RTX 3090, reported: {reported}"
+    found, codes = memory_of(capienza, examples, tmp_path, gpu, "task: inference\n")
+    assert found == state
+    assert "decide.memory-floor" not in codes

@@ -32,6 +32,20 @@ def test_functions_take_and_give_plain_values(examples, tmp_path):
     assert capienza.api.card_schema()["type"] == "object"
 
 
+def test_the_code_that_lowers_a_floor_is_that_of_the_comparison():
+    from capienza.architecture.compare import DIFFERENT
+    from capienza.predict.sizing import CONTRADICTED
+
+    assert DIFFERENT.code == CONTRADICTED
+
+
+def test_phases_are_one_vocabulary():
+    from capienza.evidence.vocabulary import PHASES
+    from capienza.ledger.phase import Phase
+
+    assert tuple(Phase) == PHASES
+
+
 def test_the_package_says_what_it_has_not():
     with pytest.raises(AttributeError, match="nothing"):
         capienza.nothing  # noqa: B018 - the access is the test

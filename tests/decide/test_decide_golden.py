@@ -238,8 +238,8 @@ GOLDEN = [
     ),
     (
         "memory",
-        "admissible",
-        "decide.overridden",
+        "to_confirm",
+        "decide.memory-below-floor",
         {"records": [make_run()], "sizing": make_sizing(ledger=make_ledger(24 * GIB, 25 * GIB, 26 * GIB))},
     ),
     (
@@ -591,7 +591,7 @@ class TestMemory:
         assert judge(records=[make_run(claims=claims)]).criterion("memory").state == "to_confirm"
 
     def test_the_larger_context_is_used(self):
-        context = Claim(quantity="context_bytes", value=900 * MIB)
+        context = Claim(quantity="context_bytes", value=900 * MIB, unit="B")
         reading = peaks((24080 - 900) * MIB - 2 * GIB, "reserved")
         over = peaks((24080 - 900) * MIB - 2 * GIB + 1, "reserved")
         for measured, state in ((reading, "admissible"), (over, "to_confirm")):

@@ -159,7 +159,8 @@ class TestFolder:
 
 class TestVerification:
     def test_a_changed_figure_does_not_verify(self, tmp_path):
-        sealed = seal(record(claims=(Claim(quantity="peak_bytes", value=20),)))
+        reading = Claim(quantity="peak_bytes", value=20, unit="B", counter="device", phase="load")
+        sealed = seal(record(claims=(reading,)))
         path = write_record(sealed, tmp_path)
         path.write_text(path.read_text().replace('"value":20', '"value":10'))
         with pytest.raises(VerificationError) as caught:

@@ -23,6 +23,7 @@ from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
 from capienza.predict.model import Model, load_model
+from capienza.predict.options import option_notes
 from capienza.predict.sizing import build_ledger, cache_format
 
 CATALOGUE = "catalogue"
@@ -75,7 +76,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
         return Sizing(
             ledger=ledger,
             capacity=capacity_from(capacity_of(claim), others or 0),
-            refusals=() if model.refusal is None else (model.refusal,),
+            refusals=(*([model.refusal] if model.refusal else []), *model.differences, *option_notes(card)),
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
             model_name=card.model.id,

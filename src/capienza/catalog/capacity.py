@@ -22,6 +22,9 @@ from capienza.catalog.offer import GpuClaim
 from capienza.errors import Message
 from capienza.units import GIB, MIB
 
+OLD_DRIVER_SHARE = Decimal("0.9")
+"""The least part of its memory that a card was seen to report: an old driver's 22919 MiB of 24576."""
+
 
 class GpuCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """Capacities of one GPU, or of one MIG instance, in bytes, each with its basis; None is unknown."""
@@ -49,7 +52,9 @@ def capacity_of(claim: GpuClaim) -> GpuCapacity:
     """The capacities of what `claim` describes. Equal claims have equal capacities."""
     devices = [load_devices()[key] for key in claim.candidates]
     if claim.memory_source == "driver" and claim.memory_reported_bytes is not None:
-        return _from_driver(claim, claim.memory_reported_bytes, devices)
+        if not devices or is_divided(claim) or _may_report(devices, claim.memory_reported_bytes):
+            return _from_driver(claim, claim.memory_reported_bytes, devices)
+        return _not_believed(devices, claim.candidates)
     if not devices:
         return GpuCapacity(
             largest_bytes=None, largest_basis=basis.NOT_A_NAME(), smallest_bytes=None, smallest_basis=basis.NOT_A_NAME()
@@ -79,6 +84,26 @@ def _from_driver(claim: GpuClaim, reported_bytes: int, devices: list[Device]) ->
         smallest_basis=source,
         cuda_total_bytes=devices[0].cuda_total_bytes if same and not is_divided(claim) else None,
         candidates=claim.candidates,
+    )
+
+
+def _may_report(devices: list[Device], reported_bytes: int) -> bool:
+    """Can one of the cards report that much? Old drivers leave out what they reserve, so a little less is possible."""
+    return any(
+        (device.smallest_bytes or device.largest_bytes) * OLD_DRIVER_SHARE <= reported_bytes <= device.largest_bytes
+        for device in devices
+    )
+
+
+def _not_believed(devices: list[Device], candidates: tuple[str, ...]) -> GpuCapacity:
+    """A figure that no card of the name reports is no reading of one: the table bounds it, and no fit rests on it."""
+    largest = max(devices, key=lambda device: device.largest_bytes)
+    return GpuCapacity(
+        largest_bytes=largest.largest_bytes,
+        largest_basis=largest.largest_basis,
+        smallest_bytes=None,
+        smallest_basis=basis.CONTRADICTED(),
+        candidates=candidates,
     )
 
 

@@ -41,6 +41,11 @@ NO_OUTCOME = template(
     "record {record} does not say whether the run completed",
     "repeat the run and record it",
 )
+NOT_MEASURED = template(
+    "decide.run-not-measured",
+    "record {record} is stated by method {method}, not measured",
+    "measure the run and record it with method measure",
+)
 MEASURE = template(
     "decide.settle-measure",
     "measure the complete cycle on {gpus} x {gpu} with {tokens} tokens and {sequences} at once",
@@ -58,10 +63,12 @@ def runs(case: Case, need: Scope, *quantities: str) -> tuple[list[Record], list[
 
     The last list says why the others are no success here.
     """
-    measured = [record for record in case.evidence.about(*quantities) if record.kind == "measurement"]
+    stated = [record for record in case.evidence.about(*quantities) if record.kind == "measurement"]
+    measured = [record for record in stated if record.method == "measure"]
     successes, reasons = in_scope(measured, need, RUN_FIELDS)
-    failures, _ = in_scope(measured, need, RUN_FIELDS, "failure")
-    return successes, failures, [*reasons, *case.evidence.aside(*quantities)]
+    failures, _ = in_scope(stated, need, RUN_FIELDS, "failure")
+    claimed = [NOT_MEASURED(record=r.id[:12], method=r.method) for r in stated if r.method != "measure"]
+    return successes, failures, [*reasons, *claimed, *case.evidence.aside(*quantities)]
 
 
 def not_completed(record: Record) -> Message | None:

@@ -63,13 +63,14 @@ SHOWN_RECORDS = 6
 
 
 class Stance(msgspec.Struct, frozen=True, kw_only=True):
-    """One statement. `rank` None: a proof by arithmetic."""
+    """One statement. `rank` None: a proof by arithmetic. `is_failure`: no waiver covers it, whatever it says."""
 
     says: Says
     rank: int | None
     evidence: EvidenceRef
     reasons: tuple[Message, ...] = ()
     settle: tuple[Message, ...] = ()
+    is_failure: bool = False
 
 
 def weigh(stances: Iterable[Stance]) -> Finding:
@@ -106,7 +107,7 @@ def weigh(stances: Iterable[Stance]) -> Finding:
         reasons=tuple(reasons),
         evidence=tuple(dict.fromkeys(stance.evidence for stance in leading)),
         settle=settle,
-        failures=tuple(stance.evidence for stance in ordered if stance.says == "violates"),
+        failures=tuple(stance.evidence for stance in ordered if stance.says == "violates" or stance.is_failure),
     )
 
 
@@ -116,7 +117,7 @@ def _alone(stance: Stance) -> Finding:
         reasons=stance.reasons,
         evidence=(stance.evidence,),
         settle=stance.settle,
-        failures=(stance.evidence,) if stance.says == "violates" else (),
+        failures=(stance.evidence,) if stance.says == "violates" or stance.is_failure else (),
     )
 
 

@@ -59,12 +59,12 @@ def whole(record: Record, quantity: str) -> int | None:
 
 def author(record: Record) -> str:
     """Who signs the record; empty when nobody does."""
-    return record.producer.get("author", "").strip()
+    return _legible(record.producer.get("author", ""))
 
 
 def has_reason(record: Record) -> bool:
     """Does the record say why?"""
-    return any(note.strip() for note in record.notes)
+    return any(_legible(note) for note in record.notes)
 
 
 def configuration_text(settings: Mapping[str, object]) -> str:
@@ -79,6 +79,11 @@ def threshold_text(minimum: Decimal | None, max_regression: Decimal | None) -> s
     """The thresholds of one metric as a quality result must repeat them: "min=0.82; max_regression=0.01"."""
     stated = {"max_regression": max_regression, "min": minimum}
     return configuration_text({name: value for name, value in stated.items() if value is not None})
+
+
+def _legible(text: str) -> str:
+    """The text without what nobody can see: spaces at its ends, control and zero-width characters."""
+    return "".join(character for character in text if character.isprintable()).strip()
 
 
 def _plain(value: object) -> str:

@@ -19,6 +19,7 @@ from capienza.canon import canonical, digest_bytes
 from capienza.errors import InputError, Message, Place, UnreachableError, VerificationError, template
 from capienza.evidence.parse import MAX_FILE_BYTES, NOT_FINITE, TOO_LARGE, parse
 from capienza.evidence.record import SCHEMA, Claim, Record, Scope, Subject
+from capienza.evidence.vocabulary import misunderstood
 
 IDENTITY = ("id", "sha256")
 MAJOR = SCHEMA
@@ -221,6 +222,9 @@ def _check(record: Record, place: Place) -> None:
             raise InputError(NOT_POSITIVE(field=claim.quantity, found=claim.value, smallest=0), place)
         if isinstance(claim.value, str) and claim.value.strip().lstrip("+-").casefold() in _ENDLESS_NUMBERS:
             raise InputError(NOT_FINITE(found=claim.value[:64]), place)
+    problem = misunderstood(record)
+    if problem is not None:
+        raise InputError(problem, place)
 
 
 def _unknown_fields(document: dict[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from capienza.ledger.capacity import Capacity, FitWord, exceeds, fit_word
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.model import Model
+from capienza.predict.options import option_notes
 from capienza.truth import Truth
 
 BEYOND_LIMIT = template(
@@ -75,7 +76,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         architecture = self.model.architecture
         notes = architecture.notes if architecture is not None else ()
         refusal = (self.model.refusal,) if self.model.refusal is not None else ()
-        return (*notes, *refusal, *self.model.differences, *self._too_long())
+        return (*notes, *refusal, *self.model.differences, *self._too_long(), *option_notes(self.card))
 
     def _too_long(self) -> tuple[Message, ...]:
         architecture, required = self.model.architecture, self.card.tokens.required

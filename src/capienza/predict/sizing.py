@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from capienza.card.model import Card
 from capienza.errors import InputError, Parameter, Place, template
 from capienza.ledger.entry import Entry, Input
@@ -9,6 +11,7 @@ from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
 from capienza.predict.model import TORCH_DTYPES, Model
+from capienza.predict.options import open_options, plain_name, without_floor
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
     INFERENCE_MISSING,
@@ -33,6 +36,8 @@ BAD_CACHE_FORMAT = template(
     "correct it, or leave it out for the model's own format",
 )
 CACHE_OPTION = "kv_cache_dtype"
+CONTRADICTED = "architecture.elements-differ"
+"""The code of a note of `architecture.compare`, which is not loaded while there is nothing to compare."""
 KV_CACHE = "kv_cache"
 STATE = "state"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
@@ -58,12 +63,20 @@ def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ..
     weights = weight_bytes(model, card.weights.format)
     entries: list[Entry] = []
     for device in devices:
-        entries.append(weights_entry(weights, device, gpus, phases))
+        entries.append(_provable(weights_entry(weights, device, gpus, phases), card))
         entries.extend(_conversion(card, model, device))
         if card.task == "inference":
-            entries.extend(cache_entries(card, model, device, gpus))
+            entries.extend(_provable(entry, card, model) for entry in cache_entries(card, model, device, gpus))
         entries.extend(missing_entry(entry, card, device) for entry in missing if _applies(entry.name, card))
     return Ledger(entries=tuple(entries), gpus=devices)
+
+
+def _provable(entry: Entry, card: Card, model: Model | None = None) -> Entry:
+    """The entry with its floor, where card and files leave it proved; for the cache the files must not contradict."""
+    is_contradicted = model is not None and any(note.code == CONTRADICTED for note in model.differences)
+    if entry.amount is None or not (open_options(card) or is_contradicted):
+        return entry
+    return msgspec.structs.replace(entry, amount=without_floor(entry.amount))
 
 
 def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entry]:
@@ -141,7 +154,7 @@ def cache_format(card: Card, model: Model) -> str | None:
 
     Raises `InputError` for an option that is not understood.
     """
-    option = str(card.engine.options.get(CACHE_OPTION, "auto")) if card.engine else "auto"
+    option = str(_cache_option(card) or "auto")
     if option == "auto":
         return model.dtype
     if option not in CACHE_FORMATS:
@@ -150,9 +163,13 @@ def cache_format(card: Card, model: Model) -> str | None:
     return CACHE_FORMATS[option]
 
 
+def _cache_option(card: Card) -> object:
+    options = card.engine.options if card.engine else {}
+    return next((value for name, value in options.items() if plain_name(name) == CACHE_OPTION), None)
+
+
 def _cache_format_field(card: Card) -> str:
-    stated = card.engine is not None and CACHE_OPTION in card.engine.options
-    return f"engine.options.{CACHE_OPTION}" if stated else "dtype"
+    return "dtype" if _cache_option(card) is None else f"engine.options.{CACHE_OPTION}"
 
 
 def _conversion(card: Card, model: Model, device: str) -> list[Entry]:

@@ -7,16 +7,18 @@ GPU: capacities are never added (DESIGN rule 11).
 
 from __future__ import annotations
 
+import msgspec
+
 from capienza import __version__
 from capienza.canon import digest
 from capienza.decide.case import Case
 from capienza.decide.need import NOT_STATED
-from capienza.decide.readings import cycle_of
+from capienza.decide.readings import DRIVER_COUNTERS, cycle_of
 from capienza.decide.runs import card_file, doubt, not_completed, required_load, runs, settle_by_measuring
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
 from capienza.errors import Message, template
-from capienza.evidence.claims import OUT_OF_MEMORY, OUTCOME, PEAK, word
+from capienza.evidence.claims import OUT_OF_MEMORY, OUTCOME, PEAK, find, word
 from capienza.evidence.rank import rank
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.scope import scope_text
@@ -53,6 +55,11 @@ OVERFULL = template(
     "decide.memory-overfull",
     "record {record}: the fullest reading is {excess_bytes} above the usable capacity of this offer",
     "check others_use and which GPU was measured",
+)
+BELOW_FLOOR = template(
+    "decide.memory-below-floor",
+    "record {record}: its reading of phase {phase} is below the {floor_bytes} that the calculation proves",
+    "check which GPU, model and unit the reading is of",
 )
 PHASES_MISSING = template(
     "decide.memory-phases-missing",
@@ -176,7 +183,11 @@ def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
         reason = OOM(record=record.id[:12], phase=phase, card=card_file(case))
         return Stance(says="violates", rank=rank(record, need.offer), evidence=cite(record), reasons=(reason,))
     short = _short(case, record, need)
-    return doubt(case, record, need, short) if short else None
+    if short is None:
+        return None
+    stance = doubt(case, record, need, short)
+    # More than the card has, read on the required load: no waiver covers that.
+    return msgspec.structs.replace(stance, is_failure=True) if short.code == OVERFULL.code else stance
 
 
 def _short(case: Case, record: Record, need: Scope) -> Message | None:
@@ -203,6 +214,8 @@ def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, li
         doubts.append(PHASES_MISSING(record=record.id[:12], phases=list(cycle.missing)))
     if cycle.incomparable:
         doubts.append(INCOMPARABLE(record=record.id[:12], phases=list(cycle.incomparable)))
+    if (need.gpus or 1) == 1:  # of several, only one has to hold its even share
+        doubts += _below_floor(case, record)
     weak = case.evidence.weak.get(record.id, ())
     if unfinished or weak or cycle.exceeds_largest:
         return None, [*doubts, *weak]
@@ -211,6 +224,21 @@ def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, li
     margin = case.card.margin.amount_bytes if case.card.margin else 0
     covered = COVERED(record=record.id[:12], room_bytes=cycle.room_bytes, margin_bytes=margin)
     return Stance(says="supports", rank=rank(record, need.offer), evidence=cite(record), reasons=(covered,)), []
+
+
+def _below_floor(case: Case, record: Record) -> list[Message]:
+    """Readings of the whole card that are below what the arithmetic proves: one of the two is wrong."""
+    ledger = case.sizing.ledger
+    if ledger is None:
+        return []
+    floors = {phase.value: max(ledger.peak(phase, gpu).amount.floor for gpu in ledger.gpus) for phase in ledger.phases}
+    low = {
+        claim.phase: floors[claim.phase]
+        for claim in find(record, PEAK)
+        if claim.phase in floors and claim.counter in DRIVER_COUNTERS
+        if isinstance(claim.value, int) and claim.value < floors[claim.phase]
+    }
+    return [BELOW_FLOOR(record=record.id[:12], phase=phase, floor_bytes=floor) for phase, floor in low.items()]
 
 
 def _predicted(case: Case) -> list[Message]:

@@ -1,0 +1,68 @@
+"""What a claim may say: the closed lists behind the quantities that verdicts are made from.
+
+A reading that nobody understands would be dropped, and the rest of its record would count as if it were not there. So
+it is refused when the record is made, and again when it is read.
+"""
+
+from __future__ import annotations
+
+from capienza.errors import Message, template
+from capienza.evidence.claims import COMPLETED, CONTEXT, OUT_OF_MEMORY, OUTCOME, PEAK, PLANNED_RUNS
+from capienza.evidence.record import Claim, Record
+from capienza.units import MAX_BYTES
+
+FAILED = "failed"
+OUTCOMES = (COMPLETED, OUT_OF_MEMORY, FAILED)
+COUNTERS = ("allocated", "reserved", "process", "device")
+PHASES = (
+    "startup", "load", "profile_warmup", "graph_capture", "kv_cache_allocation", "prefill", "decode", "forward",
+    "backward", "optimizer_step_first", "optimizer_step_steady", "eval", "checkpoint", "export", "communication",
+    "data", "environment", "unknown",
+)  # fmt: skip
+"""The phases of the ledger, which stands on a higher floor; a test compares the two."""
+BYTES = "B"
+MAX_RUNS = 10_000
+
+BAD_CLAIM = template(
+    "evidence.claim-not-understood",
+    "the {part} of {quantity} is {found}; accepted: {accepted}",
+    "write the record again as the how-to on evidence shows",
+)
+
+
+def misunderstood(record: Record) -> Message | None:
+    """The first claim that cannot be understood; None when all can."""
+    outcomes = {claim.value for claim in record.claims if claim.quantity == OUTCOME}
+    if len(outcomes) > 1:
+        return BAD_CLAIM(part="value", quantity=OUTCOME, found=", ".join(sorted(map(str, outcomes))), accepted="1")
+    return next((problem for claim in record.claims if (problem := _problem(claim)) is not None), None)
+
+
+def _problem(claim: Claim) -> Message | None:
+    if claim.quantity == OUTCOME:
+        return _one_of(claim, "value", claim.value, OUTCOMES)
+    if claim.quantity == PLANNED_RUNS:
+        return _whole(claim, 1, MAX_RUNS)
+    if claim.quantity == CONTEXT:
+        return _whole(claim, 0, MAX_BYTES) or _one_of(claim, "unit", claim.unit, (BYTES,))
+    if claim.quantity == PEAK:
+        return (
+            _whole(claim, 1, MAX_BYTES)
+            or _one_of(claim, "unit", claim.unit, (BYTES,))
+            or _one_of(claim, "counter", claim.counter, COUNTERS)
+            or _one_of(claim, "phase", claim.phase, PHASES)
+        )
+    return _whole(claim, 0, MAX_BYTES) if isinstance(claim.value, int) else None
+
+
+def _one_of(claim: Claim, part: str, found: object, accepted: tuple[str, ...]) -> Message | None:
+    if found in accepted:
+        return None
+    return BAD_CLAIM(part=part, quantity=claim.quantity, found=str(found)[:64], accepted=accepted)
+
+
+def _whole(claim: Claim, smallest: int, largest: int) -> Message | None:
+    if isinstance(claim.value, int) and smallest <= claim.value <= largest:
+        return None
+    shown = str(claim.value)[:64] if isinstance(claim.value, str) or claim.value.bit_length() < 1000 else "..."
+    return BAD_CLAIM(part="value", quantity=claim.quantity, found=shown, accepted=f"{smallest} .. {largest}")

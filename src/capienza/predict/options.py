@@ -1,0 +1,63 @@
+"""Which engine and training options leave the floor of weights and cache provable.
+
+An option that is not understood may move weights off the card, or hold them or the cache in fewer bits. Then nothing is
+proved from below: the floor of these entries is 0, what is expected stays, and the options are named.
+"""
+
+from __future__ import annotations
+
+from capienza.card.model import Card
+from capienza.errors import Message, template
+from capienza.units import Range
+
+NEUTRAL_ENGINE_OPTIONS = frozenset(
+    {
+        "block_size", "enable_chunked_prefill", "enable_prefix_caching", "enforce_eager", "gpu_memory_utilization",
+        "kv_cache_dtype", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "mem_fraction_static", "port",
+        "seed", "swap_space", "trust_remote_code",
+    }
+)  # fmt: skip
+"""Options that neither take weights off the card nor change their format, and whose effect on the cache is known."""
+NEUTRAL_TRAINING_OPTIONS = frozenset(
+    {
+        "alpha", "attention", "bf16", "checkpoint", "dropout", "epochs", "eval", "eval_microbatch", "export", "fp16",
+        "gradient_checkpointing", "learning_rate", "loss", "lora_alpha", "lora_dropout", "packing", "seed", "targets",
+        "warmup",
+    }
+)  # fmt: skip
+FOUR_BIT_METHODS = ("qlora",)
+
+NOT_UNDERSTOOD = template(
+    "predict.options-not-understood",
+    "these may hold weights or cache elsewhere or in fewer bits, and are not understood: {options}; "
+    "nothing is proved from below",
+    "measure the run with these options, or leave them out of the card",
+)
+
+
+def open_options(card: Card) -> tuple[str, ...]:
+    """The settings of a card under which its floor is not provable, by their place in the card."""
+    engine = card.engine.options if card.engine else {}
+    found = [f"engine.options.{name}" for name in engine if plain_name(name) not in NEUTRAL_ENGINE_OPTIONS]
+    training = card.training
+    if training is not None:
+        found += [f"training.{name}" for name in training.options if plain_name(name) not in NEUTRAL_TRAINING_OPTIONS]
+        if training.method in FOUR_BIT_METHODS and card.weights.format is None:
+            found.append("training.method")
+    return tuple(found)
+
+
+def plain_name(option: str) -> str:
+    """An option's name as the engines' own configuration writes it: a flag has dashes, a field underscores."""
+    return option.strip().lstrip("-").replace("-", "_").casefold()
+
+
+def option_notes(card: Card) -> tuple[Message, ...]:
+    """What the reader has to know about such settings."""
+    options = open_options(card)
+    return (NOT_UNDERSTOOD(options=options),) if options else ()
+
+
+def without_floor(amount: Range) -> Range:
+    """The same expectation and ceiling, with nothing proved from below."""
+    return Range(0, amount.expected, amount.ceiling)
