@@ -164,3 +164,18 @@ def test_a_conversion_never_takes_the_place_of_its_source_and_says_when_it_canno
     assert "cannot be written" in shown.err
     assert source.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["offers.jsonl"]
+
+
+@pytest.mark.parametrize("arguments", ["devices", "size --params 7e9 --json", "--help"])
+def test_an_answer_that_cannot_be_written_is_said(arguments):
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    command = f"exec {sys.executable} -c 'from capienza.cli.main import run; run()' {arguments} >/dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -29,6 +29,7 @@ from capienza.card.quantities import MONEY, SIZE
 VERSION = 1
 MAX_TOKENS = 10**9
 MAX_COUNT = 10**6
+MAX_GPUS = 1024
 
 ROOT = ""
 """The path of the card itself."""
@@ -94,6 +95,7 @@ _TOKENS = Kind(
     build=_token_count,
 )
 _COUNT = whole(1, MAX_COUNT)
+_GPUS = whole(1, MAX_GPUS)
 _OPTIONS = Kind(text="option names and values", build=dict, rest_kind=ONE_VALUE)
 _PREFERENCES = Kind(text="list of names and values", build=dict, many=True, rest_kind=text())
 _SIGNED = number(Decimal(-(10**12)), Decimal(10**12))
@@ -136,7 +138,7 @@ def _amount(path: str, description: str, example: str, reason: str) -> tuple[Fie
 
 
 def _parallel(name: str, description: str) -> Field:
-    return Field(f"placement.{name}", _COUNT, description, "1")
+    return Field(f"placement.{name}", _GPUS, description, "1")
 
 
 FIELDS: tuple[Field, ...] = (
@@ -247,7 +249,7 @@ FIELDS: tuple[Field, ...] = (
         "{gpus: 1, tensor_parallel: 1}",
         none=True,
     ),
-    Field("placement.gpus", _COUNT, "GPUs that one copy of the model needs.", "1"),
+    Field("placement.gpus", _GPUS, "GPUs that one copy of the model needs.", "1"),
     _parallel("tensor_parallel", "Parts that each layer is divided into."),
     _parallel("pipeline_parallel", "Groups that the layers are divided into."),
     _parallel("expert_parallel", "Groups that the experts are divided into."),

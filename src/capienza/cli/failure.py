@@ -15,7 +15,7 @@ from capienza.errors import CapienzaError, InputErrors
 from capienza.i18n.translator import Say, speaker
 from capienza.report.plain import visible
 
-OWN_FAULT, USAGE, INTERRUPTED = 1, 2, 130
+OWN_FAULT, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 4, 130
 ERROR_SCHEMA = "capienza.error/1"
 
 
@@ -33,6 +33,10 @@ def fail(error: BaseException, args: Sequence[str]) -> int:
         # The reader went away, as `head` does; the rest has nobody to go to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if isinstance(error, OSError):
+        # Files have their own errors by name: what is left is an answer that cannot be written, in whatever form.
+        _talk(say("the answer cannot be written: {reason}", reason=error.strerror or str(error)))
+        return UNREACHABLE
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else OWN_FAULT
     if os.environ.get("CAPIENZA_TRACEBACK"):

@@ -39,14 +39,21 @@ def main() -> None:
     if sys.stdout is None:  # closed by the caller, who then wants the exit code alone
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     try:
-        code = cli.main(prog_name="capienza", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        code = stop.exit_code
+        code = _called()
+        sys.stdout.flush()
     except BaseException as error:
         from capienza.cli.failure import fail
 
         code = fail(error, sys.argv[1:])
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
+
+
+def _called() -> int:
+    try:
+        code = cli.main(prog_name="capienza", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    return code if isinstance(code, int) else 0
 
 
 def run() -> NoReturn:
@@ -58,7 +65,6 @@ def run() -> NoReturn:
         main()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else code
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # the reader went away
-            stream.flush()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
     os._exit(code)
