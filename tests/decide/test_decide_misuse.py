@@ -1,10 +1,25 @@
 """Ways to make the evidence say more than it shows: each is refused, doubted, or beyond a waiver."""
 
 import pytest
-from decide_world import GIB, REPORTED, codes, judge, make_oom, make_quality, make_run, make_waiver, peaks, run_claims
+from decide_world import (
+    GIB,
+    REPORTED,
+    SCOPE,
+    at,
+    change,
+    codes,
+    judge,
+    make_oom,
+    make_quality,
+    make_run,
+    make_waiver,
+    peaks,
+    run_claims,
+)
 
 from capienza.errors import InputError
-from capienza.evidence.record import Claim
+from capienza.evidence.record import Claim, Record, Scope
+from capienza.evidence.store import seal
 
 
 def peak(**changes):
@@ -70,3 +85,39 @@ def test_no_waiver_covers_more_than_the_card_has(run):
 def test_what_nobody_can_see_signs_nothing(changes):
     verdict = judge(records=(make_waiver("memory", **changes),)).criterion("memory")
     assert verdict.waiver is None
+
+
+def plan(scope=SCOPE, **fields):
+    base = {
+        "kind": "plan",
+        "version": "1",
+        "date": at(1),
+        "scope": scope,
+        "claims": (Claim(quantity="planned_runs", value=2),),
+    }
+    return seal(Record(**(base | fields)))
+
+
+OTHER = change(SCOPE, model="another/model")
+
+
+@pytest.mark.parametrize(
+    "announced, runs",
+    [
+        (plan(), [make_run()]),
+        (plan(scope=Scope()), [make_run(inputs=(plan(scope=Scope()).id,))]),
+        (plan(), [make_run(inputs=(plan().id,)), make_run(OTHER, inputs=(plan().id,))]),
+        (plan(date=at(1, 2)), [make_run(inputs=(plan(date=at(1, 2)).id,)), make_run(date=at(1, 3))]),
+    ],
+    ids=["not cited", "cited", "filled with another model", "older than the plan"],
+)
+def test_a_planned_run_that_is_missing_keeps_the_others_from_admitting(announced, runs):
+    verdict = judge(records=(announced, *runs, make_quality())).criterion("memory")
+    assert verdict.state == "to_confirm"
+    assert "evidence.plan-incomplete" in codes(verdict.reasons)
+
+
+def test_all_the_planned_runs_admit():
+    second = make_run(version="2")
+    decision = judge(records=(plan(), make_run(), second, make_quality()))
+    assert decision.criterion("memory").state == "admissible"

@@ -52,6 +52,11 @@ PLAN_INCOMPLETE = template(
 )
 
 
+PLANNED_KINDS = ("measurement", "quality_result")
+IDENTITY = ("model", "revision", "task", "weight_format", "engine", "engine_version", "gpu", "gpus", "configuration")
+"""What two runs have to share to be runs of the same plan."""
+
+
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The records of a decision at one moment, each once, sorted by id.
 
@@ -76,7 +81,7 @@ def standing(records: Iterable[Record], now: datetime.datetime) -> Standing:
     ordered = [known[identity] for identity in sorted(known)]
     undated = {record.id: _out_of_date(record, now) for record in ordered}
     withdrawn = _withdrawn([record for record in ordered if undated[record.id] is None])
-    runs = _runs(ordered)
+    plans = [record for record in ordered if record.kind == "plan"]
     counting, set_aside, weak = [], [], {}
     for record in ordered:
         reason = undated[record.id] or withdrawn.get(record.id)
@@ -86,7 +91,7 @@ def standing(records: Iterable[Record], now: datetime.datetime) -> Standing:
             set_aside.append((record, reason))
             continue
         counting.append(record)
-        doubts = _incomplete(record, known, runs)
+        doubts = _incomplete(record, known, plans)
         if doubts:
             weak[record.id] = doubts
     return Standing(counting=tuple(counting), weak=weak, set_aside=tuple(set_aside))
@@ -130,27 +135,40 @@ def _withdrawn(records: list[Record]) -> dict[str, Message]:
     return withdrawn
 
 
-def _runs(records: list[Record]) -> dict[tuple[str, str], int]:
-    """How many records of each kind refer to each record of the set."""
-    count: dict[tuple[str, str], int] = {}
-    for record in records:
-        for identity in set(record.inputs):
-            count[record.kind, identity] = count.get((record.kind, identity), 0) + 1
-    return count
+def _is_bound(record: Record, plan: Record) -> bool:
+    """Is the record one of the runs that the plan announced? It cites it, or falls under the scope that it states.
+
+    What is older than the plan was not announced by it, whatever it cites.
+    """
+    if record.kind not in PLANNED_KINDS or record.date < plan.date:
+        return False
+    stated = {field: getattr(plan.scope, field) for field in IDENTITY if getattr(plan.scope, field) is not None}
+    covers = bool(stated) and all(getattr(record.scope, field) == value for field, value in stated.items())
+    return plan.id in record.inputs or covers
 
 
-def _incomplete(
-    record: Record, known: Mapping[str, Record], runs: Mapping[tuple[str, str], int]
-) -> tuple[Message, ...]:
-    doubts = []
-    for identity in record_references(record):
-        other = known.get(identity)
-        if other is None:
-            doubts.append(REFERENCE_MISSING(record=record.id[:12], missing=identity[:12]))
-        elif other.kind == "plan":
-            planned, present = whole(other, PLANNED_RUNS), runs.get((record.kind, identity), 0)
-            if planned is not None and present < planned:
-                doubts.append(
-                    PLAN_INCOMPLETE(record=record.id[:12], plan=identity[:12], present=present, planned=planned)
-                )
+def _present(record: Record, plan: Record, records: Iterable[Record]) -> int:
+    """How many of the announced runs are there: those of the same kind and about the same thing as this one."""
+    wanted = [getattr(record.scope, field) for field in IDENTITY]
+    return sum(
+        other.kind == record.kind
+        and _is_bound(other, plan)
+        and [getattr(other.scope, field) for field in IDENTITY] == wanted
+        for other in records
+    )
+
+
+def _incomplete(record: Record, known: Mapping[str, Record], plans: Iterable[Record]) -> tuple[Message, ...]:
+    doubts = [
+        REFERENCE_MISSING(record=record.id[:12], missing=identity[:12])
+        for identity in record_references(record)
+        if identity not in known
+    ]
+    for plan in plans:
+        planned = whole(plan, PLANNED_RUNS)
+        if planned is None or not (plan.id in record.inputs or _is_bound(record, plan)):
+            continue
+        present = _present(record, plan, known.values())
+        if present < planned:
+            doubts.append(PLAN_INCOMPLETE(record=record.id[:12], plan=plan.id[:12], present=present, planned=planned))
     return tuple(doubts)
