@@ -181,3 +181,16 @@ def test_a_new_card_takes_a_folder_as_it_is_written(capienza, examples, monkeypa
     written = capienza("card", "new", "examples/configs/Qwen--Qwen3-8B")
     assert written.code == 0
     assert "path: ./examples/configs/Qwen--Qwen3-8B" in written.out
+
+
+@pytest.mark.parametrize("copies, sequences", [(1, 16), (4, 4), (3, 6)])
+def test_data_parallel_copies_share_the_sequences(capienza, examples, tmp_path, copies, sequences):
+    card = tmp_path / "card.yaml"
+    model = examples / "configs" / "Qwen--Qwen3-30B-A3B"
+    card.write_text(
+        f"capienza: 1\nname: x\nmodel: {{path: {model}}}\ntask: inference\ntokens: {{required: 32768}}\n"
+        f"concurrency: 16\nplacement: {{gpus: 1, data_parallel: {copies}}}\n"
+    )
+    cache = entry(json.loads(capienza("size", card, "--json").out), "kv_cache")["amount"]["floor_bytes"]
+    # 48 layers, 4 K and V heads of 128, 2 bytes: 98,304 bytes for each token.
+    assert cache == sequences * 32768 * 98_304

@@ -151,6 +151,13 @@ def judge_property(
 
     `needed` is the parameter that the texts take beside `stated`; its type is the one a value must have.
     """
+    if offered is None and case.offer.id not in case.evidence.offers:
+        # Nobody states it, so the answer is the same for all such offers of a card class.
+        key = ("undocumented", quantity, texts.undocumented.code)
+        known: Finding | None = case.shared.get(key)
+        if known is None:
+            known = case.shared[key] = _undocumented(texts, [], **needed)
+        return known
     (wanted,) = needed.values()
     suffix = "_bytes" if all(name.endswith("_bytes") for name in needed) else ""
     stances: list[Stance] = []
@@ -170,6 +177,10 @@ def judge_property(
         return weigh(stances)
     if offered is not None and case.document_problem is not None:
         reasons.append(case.document_problem)
+    return _undocumented(texts, reasons, **needed)
+
+
+def _undocumented(texts: PropertyTexts, reasons: list[Message], **needed: str | int) -> Finding:
     return Finding(
         truth=Truth.UNKNOWN,
         reasons=(texts.undocumented(**needed), *reasons),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from capienza.card.model import Card
+from capienza.card.model import Card, Placement
 from capienza.errors import InputError, Parameter, Place, template
 from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import Ledger
@@ -86,7 +86,7 @@ def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entr
         proof = KNOWN_ARCHITECTURE(refusal=str(model.refusal)) if model.refusal else ONLY_A_COUNT()
         return [unknown_entry(KV_CACHE, CACHE_PHASES, device, ("model layers", *needs), proof)]
     kv_format = cache_format(card, model)
-    required, sequences = card.tokens.required, card.concurrency
+    required, sequences = card.tokens.required, _sequences_per_copy(card)
     if needs or required is None or sequences is None or kv_format is None or model.dtype is None:
         return [unknown_entry(KV_CACHE, CACHE_PHASES, device, needs, STATED_INPUT(needs=needs))]
     need = cache_need(model.architecture, required.total, kv_format, model.dtype)
@@ -132,10 +132,17 @@ def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entr
     return entries
 
 
+def _sequences_per_copy(card: Card) -> int | None:
+    """Sequences that the busiest copy of the model serves: data-parallel copies share them."""
+    if card.concurrency is None:
+        return None
+    copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
+    return -(-card.concurrency // copies)
+
+
 def _per_gpu_floor(total: int, latent: int, card: Card, gpus: int) -> int:
     """An even share; what latent attention keeps is replicated on every tensor-parallel rank."""
-    placement = card.placement if card.placement != "none" else None
-    ranks = placement.tensor_parallel if placement else 1
+    ranks = card.placement.tensor_parallel if isinstance(card.placement, Placement) else 1
     replicated = min(ranks, gpus) if latent else 1
     return -(-(total - latent) // gpus) + -(-latent * replicated // gpus)
 
