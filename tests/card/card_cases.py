@@ -79,9 +79,8 @@ BAD_TO_ALL = {
     # the model
     HEAD.replace("{id: a/b}", "a/b"): ["3:8 not-a-mapping model"],
     HEAD.replace("{id: a/b}", "{}"): ["3:8 model-incomplete model"],
-    HEAD.replace("{id: a/b}", "{revision: main}"): ["3:8 model-incomplete model", "3:19 needs model.revision"],
+    HEAD.replace("{id: a/b}", "{revision: main}"): ["3:8 model-incomplete model"],
     HEAD.replace("{id: a/b}", "{id: a/b, path: c}"): ["3:24 contradiction model.path"],
-    HEAD.replace("{id: a/b}", "{path: c, revision: main}"): ["3:28 needs model.revision"],
     HEAD.replace("{id: a/b}", "{parameters: 7e9}"): ["3:21 needs model.parameters"],
     HEAD.replace("{id: a/b}", "{id: a/b, bits: 16}"): ["3:24 needs model.bits"],
     HEAD.replace("a/b", "./a"): ["3:13 not-a-model-id model.id"],

@@ -78,7 +78,6 @@ def test_the_comments_are_in_the_language_of_the_reader():
     [
         ({"model": "a/b/c"}, "model.id"),
         ({"model": ""}, "model.id"),
-        ({"model": "./a", "revision": "main"}, "model.revision"),
         ({"model": "a/b", "gpus": 0}, "placement.gpus"),
         ({"model": "a/b", "engine": "a\nb"}, "engine.name"),
         ({"model": "a/b", "task": "training"}, "task"),

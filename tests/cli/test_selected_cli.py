@@ -8,12 +8,15 @@ from decimal import Decimal
 from pathlib import Path
 
 import huggingface_hub
+import msgspec
 import pytest
 from huggingface_hub import constants
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from loopback_hub import LoopbackHub  # noqa: E402
+
+from capienza.evidence.store import read_record, seal, write_record  # noqa: E402
 
 CARD = """capienza: 1
 name: assistant
@@ -110,3 +113,20 @@ def test_a_tampered_record_stops_everything(capienza, world):
     assert shown.code == 20
     assert record.name[:12] in shown.err
     assert shown.out == ""
+
+
+def test_a_local_model_is_selected_under_the_name_that_the_card_gives_it(capienza, world):
+    """The evidence of the how-to, about files that the card names by path and revision."""
+    shutil.copytree(ROOT / "examples" / "configs" / "Qwen--Qwen3-8B", world / "Qwen3-8B")
+    commit = json.loads(capienza("size", "card.yaml", "--json").out)["model"]["revision"]
+    card = CARD.replace("{id: Qwen/Qwen3-8B}", f"{{path: Qwen3-8B, revision: {commit}}}")
+    (world / "card.yaml").write_text(card)
+    folder = world / "local"
+    folder.mkdir()
+    for path in (world / "evidence").glob("*.json"):
+        record = read_record(path)
+        scope = msgspec.structs.replace(record.scope, model="Qwen3-8B")
+        write_record(seal(msgspec.structs.replace(record, scope=scope)), folder)
+    assert decide(capienza, "--evidence", "evidence")[1]["state"] == "to_confirm"
+    code, decision = decide(capienza, "--evidence", "local")
+    assert (code, decision["state"]) == (0, "admissible")

@@ -155,7 +155,8 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "model.revision",
         text(),
-        "The commit, tag or branch of the model; only a commit always means the same files.",
+        "The commit, tag or branch of a Hub model; only a commit always means the same files. "
+        "For a path, your own name for these files, such as their sha256.",
         "9c925d64d72725edaf899c6cb9c377fd0709d9c5",
     ),
     Field(

@@ -58,7 +58,6 @@ MODEL_SOURCES = ("model.id", "model.path", "model.parameters")
 """Exactly one of these is written."""
 
 NEEDED: dict[str, str] = {
-    "model.revision": "model.id",
     "model.bits": "model.parameters",
     "model.parameters": "model.bits",
 }

@@ -56,7 +56,8 @@ def load_model(reference: ModelRef) -> Model:
         name = f"{reference.parameters:,} parameters".replace(",", " ")
         return Model(name=name, parameters=reference.parameters, bits=reference.bits)
     source = reference.path or reference.id or ""
-    artifact = open_model(source, reference.revision)
+    # Of a path the revision is the writer's own name for the files: nothing is looked up by it.
+    artifact = open_model(source, reference.revision if reference.id else None)
     if artifact.kind == "gguf":
         return _from_gguf(source, artifact)
     return _from_config(source, artifact)
