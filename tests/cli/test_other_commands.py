@@ -179,3 +179,22 @@ def test_an_answer_that_cannot_be_written_is_said(arguments):
     assert done.returncode == 4
     assert "cannot be written" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_conversion_that_is_ended_leaves_no_half_file(tmp_path):
+    import subprocess
+    import sys
+    import time
+
+    offers = tmp_path / "many.csv"
+    rows = "".join(f"o{number},p,L4,1,1,5 USD\n" for number in range(300_000))
+    offers.write_text("id,provider,gpu,cards,days,total\n" + rows)
+    command = [sys.executable, "-c", "from capienza.cli.main import run; run()", "offers", "import", offers]
+    child = subprocess.Popen([*command, "--out", tmp_path / "out.jsonl"], stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        if any(path.name.startswith(".out") for path in tmp_path.iterdir()):
+            break
+        time.sleep(0.05)
+    child.terminate()
+    assert child.wait(20) == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["many.csv"]

@@ -61,3 +61,9 @@ def test_messages_are_spoken_with_nested_messages_and_sizes():
     outer = Template("test.outer", "outer: {what}")(what=inner)
     assert str(outer) == "outer: inner 1.00 GiB"
     assert speaker("it").message(outer) == "outer: inner 1,00 GiB"
+
+
+def test_what_cannot_be_seen_is_shown_in_markdown_too():
+    text = markdown((Table(columns=("a",), rows=(("RTX\u202egnp\u200b",),)),))
+    assert "\u202e" not in text
+    assert "\\\\u202egnp\\\\u200b" in text

@@ -9,6 +9,7 @@ import click
 from capienza.cli.base import Command, Group, argument, lang_option, option, shown_as
 
 HERE = "capienza.cli.offers"
+TERMINATED = 143
 
 
 @click.group(
@@ -79,10 +80,14 @@ def check_command(files: tuple[str, ...], form: str, as_json: bool) -> None:
 @lang_option
 def import_command(file: str, out: str) -> None:
     """Convert offers."""
+    import signal
+
     from capienza.api.offer_files import offers_import
     from capienza.cli.output import current_say
     from capienza.report.offers import check_document
     from capienza.report.plain import plain_text
 
+    # Ended like an interrupt, so that the half-written file is taken away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     report = offers_import(file, out)
     sys.stderr.write(plain_text(check_document(report.count, report.findings, current_say())))

@@ -12,11 +12,16 @@ from capienza.architecture.model import Architecture
 from capienza.architecture.registry import describe
 from capienza.artifacts.model import Artifact, open_model
 from capienza.card.model import ModelRef
-from capienza.errors import InputError, Message
+from capienza.errors import InputError, Message, template
 
 if TYPE_CHECKING:
     from capienza.formats.layout import Scheme
 
+OTHER_DTYPE = template(
+    "predict.stored-in-another-format",
+    "the files hold {stored} where config.json says {stated}",
+    "the weights are counted as stored; state weights.format on the card for what is resident",
+)
 T = TypeVar("T")
 TORCH_DTYPES = {
     "float32": "fp32",
@@ -31,8 +36,9 @@ TORCH_DTYPES = {
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """A model as far as it is known.
 
-    `dtype` is the format of the unquantised parts (None: not stated anywhere). `architecture` is None when only
-    a parameter count is known, or when the files' model type is not understood; `refusal` then says why.
+    `dtype` is the format of the unquantised parts (None: not stated anywhere), `stored_dtype` what the files hold.
+    `architecture` is None when only a parameter count is known, or when the files' model type is not understood;
+    `refusal` then says why.
     """
 
     name: str
@@ -44,7 +50,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int | None = None
     bits: Decimal | None = None
     dtype: str | None = None
+    stored_dtype: str | None = None
     scheme: Scheme | None = None
+
+
+def stored_format(model: Model) -> str | None:
+    """The weight format that the files hold, in the words of a card; None when nothing states it."""
+    return model.scheme.name if model.scheme is not None else model.stored_dtype or model.dtype
 
 
 def load_model(reference: ModelRef) -> Model:
@@ -87,14 +99,19 @@ def _from_config(source: str, artifact: Artifact) -> Model:
     quantization = config.get("quantization_config") or text_config(config).get("quantization_config")
     architecture, refusal = _or_refusal(artifact, lambda: describe(config, file))
     scheme, no_scheme = _or_refusal(artifact, lambda: _scheme(quantization, file)) if quantization else (None, None)
+    stated, stored = config_dtype(config), headers_dtype(artifact)
+    notes = [no_scheme] if no_scheme else []
+    if stated is not None and stored is not None and stated != stored:
+        notes.append(OTHER_DTYPE(stated=stated, stored=stored))
     return Model(
         name=source,
         revision=artifact.revision,
         artifact=artifact,
         architecture=architecture,
         refusal=refusal,
-        differences=(*_differences(architecture, artifact), *([no_scheme] if no_scheme else [])),
-        dtype=config_dtype(config) or headers_dtype(artifact),
+        differences=(*_differences(architecture, artifact), *notes),
+        dtype=stated or stored,
+        stored_dtype=stored,
         scheme=scheme,
     )
 

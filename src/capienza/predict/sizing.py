@@ -10,7 +10,7 @@ from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
-from capienza.predict.model import TORCH_DTYPES, Model
+from capienza.predict.model import TORCH_DTYPES, Model, stored_format
 from capienza.predict.options import open_options, plain_name, without_floor
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
@@ -181,14 +181,9 @@ def _cache_format_field(card: Card) -> str:
 
 def _conversion(card: Card, model: Model, device: str) -> list[Entry]:
     """Loading in another format than the stored one holds more than the result for a while."""
-    if card.weights.format is None or model.artifact is None or _is_stored_as(card.weights.format, model):
+    if model.artifact is None or card.weights.format in (None, stored_format(model)):
         return []
     return [missing_entry(CONVERSION_MISSING, card, device)]
-
-
-def _is_stored_as(weight_format: str, model: Model) -> bool:
-    """Is that the format the files already have, so that nothing is converted?"""
-    return weight_format == (model.scheme.name if model.scheme is not None else model.dtype)
 
 
 def _applies(name: str, card: Card) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
+from capienza.report.plain import visible
 
 _ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#~"} | {"\n": " ", "\r": " "})
 
@@ -36,4 +37,4 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def _inert(text: str) -> str:
-    return text.translate(_ESCAPES)
+    return visible(text).translate(_ESCAPES)

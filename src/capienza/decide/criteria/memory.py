@@ -76,6 +76,12 @@ PREDICTED = template(
     "predicted, not measured: {device} peaks at {expected_bytes} ({floor_bytes} to {ceiling_bytes})",
     "run the complete cycle on this GPU and record the peak of every phase",
 )
+PREDICTED_AT_LEAST = template(
+    "decide.memory-predicted-at-least",
+    "predicted, not measured: {device} peaks at least at {expected_bytes} ({floor_bytes} to {ceiling_bytes} of what is "
+    "computed)",
+    "run the complete cycle on this GPU and record the peak of every phase",
+)
 AT_LEAST = template(
     "decide.memory-at-least",
     "the prediction is a lower bound: {entries} unknown",
@@ -250,8 +256,9 @@ def _predicted(case: Case) -> list[Message]:
     else:
         device = max(ledger.gpus, key=lambda gpu: ledger.predicted_peak(gpu).amount.expected)
         peak = ledger.predicted_peak(device)
+        said = PREDICTED if peak.is_complete else PREDICTED_AT_LEAST
         reasons.append(
-            PREDICTED(
+            said(
                 device=device,
                 expected_bytes=peak.amount.expected,
                 floor_bytes=peak.amount.floor,
