@@ -198,3 +198,13 @@ def test_a_conversion_that_is_ended_leaves_no_half_file(tmp_path):
     child.terminate()
     assert child.wait(20) == 143
     assert [path.name for path in tmp_path.iterdir()] == ["many.csv"]
+
+
+def test_the_installed_command_writes_its_error_document(tmp_path):
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-c", "from capienza.cli.main import run; run()"]
+    done = subprocess.run([*command, "size", "./nothing", "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["errors"][0]["code"] == "artifacts.path-not-found"

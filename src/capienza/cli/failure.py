@@ -80,7 +80,11 @@ def _own_fault(error: BaseException, say: Say, wants_json: bool) -> int:
 
 
 def _print_json(rows: object) -> None:
-    sys.stdout.write(pretty({"schema": ERROR_SCHEMA, "ok": False, "errors": rows}) + "\n")
+    try:
+        sys.stdout.write(pretty({"schema": ERROR_SCHEMA, "ok": False, "errors": rows}) + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        _talk(str(error))
 
 
 def _talk(line: str) -> None:
