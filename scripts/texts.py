@@ -55,10 +55,19 @@ CLICK_TEXTS = (
     "Aborted!",
 )
 
+# The same where the sentence depends on a number: (singular, plural).
+CLICK_PLURALS = (
+    ("Got unexpected extra argument ({args})", "Got unexpected extra arguments ({args})"),
+    ("Did you mean {possibility}?", "(Did you mean one of: {possibilities}?)"),
+    ("Option {name!r} requires an argument.", "Option {name!r} requires {nargs} arguments."),
+    ("{value!r} is not {choice}.", "{value!r} is not one of {choices}."),
+    ("Takes {nargs} values but 1 was given.", "Takes {nargs} values but {len} were given."),
+)
+
 
 def all_texts() -> set[str]:
     """Templates and hints, marked literals, command-line help, card fields, and click's own sentences."""
-    texts = set(CLICK_TEXTS)
+    texts = set(CLICK_TEXTS) | {text for pair in CLICK_PLURALS for text in pair}
     for name in module_names():
         importlib.import_module(name)
     from capienza.errors import TEMPLATES
@@ -130,19 +139,32 @@ def load() -> Catalog:
         return read_po(file, locale="it", domain="capienza")
 
 
+def translations(catalogue: Catalog) -> dict[str, str]:
+    """English to Italian; singular and plural are two texts."""
+    found = {}
+    for message in catalogue:
+        if isinstance(message.id, tuple):
+            singular, plural = message.id
+            found[singular], found[plural] = message.string[0], message.string[-1]
+        elif message.id:
+            found[message.id] = str(message.string)
+    return found
+
+
 def problems() -> list[str]:
     """What is missing, left over, fuzzy, or has other placeholders than the English text."""
     catalogue = load()
     texts = all_texts()
     found = []
-    known = {message.id: message for message in catalogue if message.id}
+    known = translations(catalogue)
     found += [f"missing: {text!r}" for text in sorted(texts - set(known))]
     found += [f"left over: {text!r}" for text in sorted(set(known) - texts)]
-    for text, message in known.items():
-        if message.fuzzy or not message.string:
+    found += [f"not sure: {message.id!r}" for message in catalogue if message.id and message.fuzzy]
+    for text, italian in known.items():
+        if not italian:
             found.append(f"not translated: {text!r}")
-        elif placeholders(text) != placeholders(str(message.string)):
-            found.append(f"other placeholders: {text!r} -> {message.string!r}")
+        elif placeholders(text) != placeholders(italian):
+            found.append(f"other placeholders: {text!r} -> {italian!r}")
     if not COMPILED.exists() or COMPILED.read_bytes() != compiled(catalogue):
         found.append("the .mo file is not that of the .po file: run scripts/i18n")
     return found
@@ -157,12 +179,16 @@ def compiled(catalogue: Catalog) -> bytes:
 
 def update(extra: dict[str, str]) -> None:
     """Add missing texts (translated by `extra` where it knows them) and drop the ones no longer used."""
-    old = {message.id: str(message.string) for message in load() if message.id} if CATALOGUE.exists() else {}
+    italian = (translations(load()) if CATALOGUE.exists() else {}) | extra
     fresh = Catalog(locale="it", domain="capienza", project="capienza", header_comment="# Italian texts of Capienza.")
     # No clock: the same texts give the same file.
     fresh.creation_date = fresh.revision_date = datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)
-    for text in sorted(all_texts()):
-        fresh.add(text, extra.get(text) or old.get(text) or "")
+    for text in sorted(all_texts() - {text for pair in CLICK_PLURALS for text in pair}):
+        fresh.add(text, italian.get(text, ""))
+    for pair in CLICK_PLURALS:
+        singular, plural = (italian.get(text, "") for text in pair)
+        # Italian has a form of its own for millions; it is the plural here.
+        fresh.add(pair, (singular, *[plural] * (fresh.num_plurals - 1)))
     CATALOGUE.parent.mkdir(parents=True, exist_ok=True)
     with CATALOGUE.open("wb") as file:
         write_po(file, fresh, width=120, omit_header=False, sort_output=True)

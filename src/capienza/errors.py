@@ -95,6 +95,17 @@ def fill(
     return text.format(**{name: show(name, value) for name, value in parameters.items()})
 
 
+SUGGESTION = template("suggestion", "meant was probably {suggestion}", "Did you mean {suggestion}?")
+
+
+def with_suggestion(message: Message, suggestion: str | None) -> Message:
+    """The message with what was probably meant as its hint, where that is known."""
+    if not suggestion:
+        return message
+    parameters = {**message.parameters, "suggestion": suggestion}
+    return msgspec.structs.replace(message, hint=SUGGESTION.hint, parameters=parameters)
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where in a document: file, line and column counted from 1, key path. What is not known is None."""
 

@@ -132,6 +132,33 @@ def parse_money(text: str) -> Money:
     return Money(Decimal(match[1]), match[2])
 
 
+def meant_size(text: str) -> str | None:
+    """The size that "6", "6G" or "6 gb" probably stands for, as it should be written; None when nobody can tell."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?)(b?))?\s*", text[:40].lower(), re.ASCII)
+    if match is None:
+        return None
+    amount, prefix, binary, unit = match[1], (match[2] or "g").upper(), match[3], match[4]
+    decimal = "k" if prefix == "K" else prefix
+    if binary:
+        return f"{amount} {prefix}iB"
+    return f"{amount} {decimal}B" if unit else f"{amount} {decimal}B or {amount} {prefix}iB"
+
+
+def meant_money(text: str) -> str | None:
+    """The amount that "220$" or "1,000 usd" probably stands for. Only a currency that is written is ever suggested."""
+    match = re.fullmatch(
+        r"([$€£¥]?)\s*([0-9][0-9,]*(?:\.[0-9]+)?)\s*([A-Za-z]{3}|[$€£¥])?", text.strip()[:40], re.ASCII
+    )
+    if match is None:
+        return None
+    amount = Decimal(match[2].replace(",", ""))
+    currency = _SIGNS.get(match[1]) or _SIGNS.get(match[3] or "") or (match[3] or "").upper()
+    return f"{amount:f} {currency}" if currency else None
+
+
+_SIGNS = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
+
+
 def format_number(value: int | Decimal | float, decimals: int = 0, marks: NumberMarks = ENGLISH_MARKS) -> str:
     """A number in the language's own marks, rounded half to even."""
     text = f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_EVEN):,f}"

@@ -38,8 +38,8 @@ BAD_YAML = {
 
 BAD_TO_ALL = {
     # the document
-    "[]": ["1:1 not-a-mapping None"],
-    "text": ["1:1 not-a-mapping None"],
+    "[]": ["1:1 not-a-card None"],
+    "text": ["1:1 not-a-card None"],
     "{}": [f"1:1 missing {key}" for key in ("capienza", "name", "model", "task")],
     "capienza: 2\nnothing: else\n": ["1:11 unknown-version capienza"],
     "capienza: 0\n": ["1:11 unknown-version capienza"],

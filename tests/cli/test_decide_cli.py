@@ -10,7 +10,7 @@ TWO = "two-cards.yaml"
 def test_the_two_offer_illustration(capienza, examples):
     shown = capienza("decide", examples / "cards" / "plain-7b.yaml", "--offers", examples / "offers" / TWO)
     assert shown.code == 10
-    assert "2 offers: 0 selected, 2 to confirm, 0 excluded." in shown.out
+    assert "Offers: 2. Selected: 0, to confirm: 2, excluded: 0." in shown.out
     assert "47.14 USD" in shown.out
     assert "55.71 USD" in shown.out
     assert shown.err == ""
@@ -103,7 +103,7 @@ def test_many_rows_are_cut_aloud(capienza, examples, tmp_path):
     rows = "".join(f"o{number},p,L4,1,1,5 USD\n" for number in range(60))
     offers.write_text("id,provider,gpu,cards,days,total\n" + rows)
     shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", offers)
-    assert "20 more are not shown here; --json has all of them." in shown.out
+    assert "Not shown here: 20 more; --json has all of them." in shown.out
 
 
 def test_an_unstated_placement_is_not_held_against_an_offer_of_several_cards(capienza, examples, tmp_path):

@@ -129,7 +129,7 @@ def test_the_sheet_holds_what_a_person_files_beside_an_order(capienza, examples)
     "arguments, code, text",
     [
         (("size",), 2, "--params"),
-        (("size", "--params", "seven"), 2, "whole number of parameters"),
+        (("size", "--params", "seven"), 2, "whole number from 1"),
         (("size", "--params", "7e9", "--bits", "-1"), 2, "--bits"),
         (("size", "--params", "7e9", "--bits", "NaN"), 2, "--bits"),
         (("size", "--params", "7e9", "--reserve", "6"), 2, "such as 6 GiB"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 
-from capienza.card.model import Card, ModelRef, TokenCount, Tokens, Weights
+from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
 from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
 from capienza.predict.model import load_model
@@ -28,6 +29,8 @@ OTHER_PLACEMENT = template(
     "leave the count out, or change placement in the card",
 )
 MAX_GPUS = 1024
+_COUNT_FIRST = re.compile(r"\s*(?P<count>[0-9]+)\s*x\s*(?P<name>\D.*)", re.ASCII)
+_COUNT_LAST = re.compile(r"(?P<name>.*\S)\s*x\s*(?P<count>[0-9]+)\s*", re.ASCII)
 
 
 def size(
@@ -80,25 +83,21 @@ def bare_card(
 
 def _gpus(card: Card, asked: int | None) -> int:
     """The card's placement where it states one (the requirement stays fixed), else the GPUs that were asked for."""
-    if card.placement is None or card.placement == "none":
+    if not isinstance(card.placement, Placement):
         return asked or 1
-    stated = placement_gpus(card)
+    stated = card.placement.gpus_per_copy
     if asked not in (None, 1, stated):
         raise UsageError(OTHER_PLACEMENT(asked=asked, stated=stated))
     return stated
 
 
-def placement_gpus(card: Card) -> int:
-    """GPUs of one copy of the model as the card states them; one when it does not."""
-    placement = card.placement
-    return (placement.gpus or 1) if placement is not None and placement != "none" else 1
-
-
 def split_gpu(text: str) -> tuple[str, int]:
-    """Take "H100 SXMx8" as eight of them and "H100 SXM" as one. Raises `UsageError`."""
-    name, mark, count = text.rpartition("x")
-    if not (mark and count.isascii() and count.isdigit() and name.strip()):
-        name, count = text, "1"
+    """Take "H100 SXMx8", "H100 SXM x 8" or "8 x H100 SXM" as eight of them and "H100 SXM" as one.
+
+    Raises `UsageError`.
+    """
+    match = _COUNT_FIRST.fullmatch(text) or _COUNT_LAST.fullmatch(text)
+    name, count = (match["name"], match["count"]) if match else (text, "1")
     gpus = int(count) if len(count) <= 6 else 0
     if not (name.strip() and 1 <= gpus <= MAX_GPUS):
         raise UsageError(GPU_COUNT(found=text))

@@ -14,9 +14,9 @@ from capienza.canon import digest_bytes
 from capienza.card.fields import CARD, CHILDREN, FIELDS, ROOT, VERSION, Field
 from capienza.card.kinds import PROSE, Kind
 from capienza.card.model import NONE, Card, Quality
-from capienza.card.problems import MAX_SHOWN, Refused, closest, shown, with_suggestion
+from capienza.card.problems import MAX_SHOWN, Refused, closest, shown
 from capienza.card.rules import Found, contradictions
-from capienza.errors import InputError, InputErrors, Message, Place, template
+from capienza.errors import InputError, InputErrors, Message, Place, template, with_suggestion
 from capienza.yamlmarks import MAX_PROBLEMS, TOO_MANY_PROBLEMS, UNREADABLE, Limits, Node
 
 MISSING = template("card.missing", "required, and not written", "Add it, such as {example}.")
@@ -27,6 +27,12 @@ NOTHING = template(
 )
 UNKNOWN_KEY = template("card.unknown-key", "unknown key; accepted here: {accepted}", "Correct the key, or delete it.")
 NOT_A_MAPPING = template("card.not-a-mapping", "expected keys and values, got {found}", "Write it as {example}.")
+NOT_A_CARD = template(
+    "card.not-a-card", "a card is keys and values, got {found}", "`capienza card new MODEL` writes one to start from."
+)
+FOLDER = template(
+    "card.folder", "expected a card, got a folder", "Write a card for the model in it: capienza card new {folder}"
+)
 NOT_A_LIST = template("card.not-a-list", "expected a list, got {found}", "Write it as {example}.")
 UNKNOWN_VERSION = template(
     "card.unknown-version",
@@ -53,6 +59,8 @@ def load_card(path: Path | str) -> Card:
 
     Raises `InputErrors` with every problem of the file, `UnreachableError` when there is no such file.
     """
+    if Path(path).is_dir():
+        raise InputError(FOLDER(folder=str(path)), Place(str(path)))
     return parse_card(yamlmarks.read_bytes(Path(path), LIMITS.max_bytes), str(path))
 
 
@@ -147,7 +155,9 @@ class _Walk:
         if node.value is UNREADABLE:
             return None
         if not isinstance(node.value, dict):
-            self.note(NOT_A_MAPPING(found=shown(node.value), example=field.example), node, path)
+            found = shown(node.value)
+            example = field.example
+            self.note(NOT_A_MAPPING(found=found, example=example) if example else NOT_A_CARD(found=found), node, path)
             return None
         kind, children = field.kind, CHILDREN.get(field.path, {})
         arguments: dict[str, Any] = {}

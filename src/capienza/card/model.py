@@ -92,6 +92,11 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     expert_parallel: int = 1
     data_parallel: int = 1
 
+    @property
+    def gpus_per_copy(self) -> int:
+        """GPUs that one copy of the model is divided over."""
+        return max(self.gpus or 1, self.tensor_parallel * self.pipeline_parallel)
+
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What the server must have; `others_use_bytes` is GPU memory taken by other programs."""

@@ -12,12 +12,20 @@ from capienza.card.fields import CHILDREN, ROOT, VERSION, Field
 from capienza.card.load import parse_card
 from capienza.card.model import Task
 from capienza.card.rules import MODEL_SOURCES, NEEDED, ONLY_FOR
+from capienza.errors import phrase
 
 HEADINGS = (
-    "Take the # away from what you know, and correct the value.",
-    "What is left out is not assumed: it is reported as to be confirmed.",
+    phrase("Take the # away from what you know, and correct the value."),
+    phrase("What is left out is not assumed: it is reported as to be confirmed."),
 )
-OR_NONE = "Write none where it does not apply."
+OR_NONE = phrase("Write none where it does not apply.")
+FOR_TRAINING = {
+    "engine.name": "trl",
+    "engine.version": '"0.24.0"',
+    "engine.options": "{attn_implementation: sdpa}",
+    "tokens.required": "4096",
+}
+"""Examples that suit fine-tuning, where those of the table suit serving."""
 COMMENT_COLUMN = 44
 
 _WORD = re.compile(r"[A-Za-z0-9._/~-]+")
@@ -86,7 +94,8 @@ def _block(field: Field, start: _Start, *, waiting: bool) -> Iterator[_Line]:
     """One field with its comment, and its own fields below it."""
     kind = field.kind
     one_line = kind.convert or kind.many or field.path not in CHILDREN
-    value = f" {start.given.get(field.path, field.example)}" if one_line else ""
+    example = FOR_TRAINING.get(field.path, field.example) if start.task == "fine-tuning" else field.example
+    value = f" {start.given.get(field.path, example)}" if one_line else ""
     comment = start.translate(field.description) + (f" {start.translate(OR_NONE)}" if field.none else "")
     yield _Line(f"{field.key}:{value}", comment)
     if not one_line:

@@ -6,12 +6,8 @@ import json
 from collections.abc import Iterable
 from decimal import Decimal
 
-import msgspec
-
-from capienza.errors import Message, template
+from capienza.errors import Message, with_suggestion
 from capienza.yamlmarks import Node, Scalar, Unreadable
-
-DID_YOU_MEAN = template("card.did-you-mean", "did you mean {suggestion}?", "Did you mean {suggestion}?")
 
 MAX_SHOWN = 60
 Value = Scalar | list[Node] | dict[str, Node] | Unreadable
@@ -24,14 +20,6 @@ class Refused(Exception):  # noqa: N818 - never reaches a user: the walk adds th
     def __init__(self, message: Message, suggestion: str | None = None) -> None:
         super().__init__(message, suggestion)
         self.message = with_suggestion(message, suggestion)
-
-
-def with_suggestion(message: Message, suggestion: str | None) -> Message:
-    """The message with what was probably meant as its hint, where that is known."""
-    if not suggestion:
-        return message
-    parameters = {**message.parameters, "suggestion": suggestion}
-    return msgspec.structs.replace(message, hint=DID_YOU_MEAN.hint, parameters=parameters)
 
 
 def closest(found: str, accepted: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -20,8 +20,8 @@ from capienza.catalog.forms import (
 from capienza.catalog.moments import MONTH, parse_day, parse_moment
 from capienza.catalog.notes import Notes, Path
 from capienza.catalog.numbers import exact, plain_number
-from capienza.errors import template
-from capienza.units import GIB, MIB, Money, QuantityError, parse_money, parse_size
+from capienza.errors import Message, template, with_suggestion
+from capienza.units import GIB, MIB, Money, QuantityError, meant_money, meant_size, parse_money, parse_size
 
 NOT_MONEY = template(
     "catalog.not-money",
@@ -186,19 +186,29 @@ def _term(days: float | None, starts: str | None, ends: str | None) -> float | N
     return hours if hours and hours > 0 else None
 
 
+def not_money(text: str) -> Message:
+    """What is said of a text that is not money."""
+    return with_suggestion(NOT_MONEY(found=text[:64]), meant_money(text))
+
+
+def not_size(text: str) -> Message:
+    """What is said of a text that is not a size."""
+    return with_suggestion(NOT_SIZE(found=text[:64]), meant_size(text))
+
+
 def _money(text: str, notes: Notes, *path: str | int) -> Money | None:
     try:
         return parse_money(text)
-    except QuantityError as error:
-        notes.problem(NOT_MONEY(found=error.found), *path)
+    except QuantityError:
+        notes.problem(not_money(text), *path)
         return None
 
 
 def _size(text: str, notes: Notes, *path: str | int) -> int | None:
     try:
         return parse_size(text)
-    except QuantityError as error:
-        notes.problem(NOT_SIZE(found=error.found), *path)
+    except QuantityError:
+        notes.problem(not_size(text), *path)
         return None
 
 

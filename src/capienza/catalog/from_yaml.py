@@ -12,7 +12,7 @@ from capienza.catalog.forms import TEXT_KEYS
 from capienza.catalog.lines import lines
 from capienza.catalog.offer import Offer
 from capienza.catalog.session import Session, form_of
-from capienza.catalog.walk import NOT_LIST, plain, shown
+from capienza.catalog.walk import NOT_LIST, OFFER, plain, shown
 from capienza.errors import Place, template
 from capienza.yamlmarks import Limits, Node, read, read_bytes
 
@@ -42,7 +42,9 @@ def read_yaml(path: Path, session: Session, limit: int | None) -> Iterator[Offer
             continue
         items = reading.root.value
         if not isinstance(items, list):
-            session.problems.add(NOT_LIST(found=shown(reading.root)), Place(session.file, reading.root.line, 1))
+            session.problems.add(
+                NOT_LIST(found=shown(reading.root), example=f"- {OFFER}"), Place(session.file, reading.root.line, 1)
+            )
             continue
         for item in items:
             node = _settled(item, first - 1)

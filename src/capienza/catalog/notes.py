@@ -10,7 +10,7 @@ from capienza.errors import InputError, InputErrors, Message, Place, template
 
 MORE_PROBLEMS = template(
     "catalog.more-problems",
-    "{count} more problems in this file are not shown",
+    "more problems of this file that are not shown: {count}",
     "Correct these first, then check again.",
 )
 

@@ -13,21 +13,23 @@ from capienza.catalog.flat import FLAT_PATHS, to_full
 from capienza.catalog.forms import FlatOffer, FullOffer
 from capienza.catalog.notes import Finding, Findings, Notes, Path, Problems
 from capienza.catalog.offer import Offer
-from capienza.catalog.walk import UNKNOWN_KEY, UNKNOWN_KEY_NEAR, at, check
+from capienza.catalog.walk import OFFER, UNKNOWN_KEY, UNKNOWN_KEY_NEAR, at, check
 from capienza.errors import InputError, Message, Place, template
 from capienza.yamlmarks import Node
 
 DUPLICATE_ID = template(
     "catalog.duplicate-offer", "an offer with the id {found} is already in this file", "Give each offer its own id."
 )
-NOT_AN_OFFER = template("catalog.not-an-offer", "this is not an offer: {problem}", "See the offer schema.")
+NOT_AN_OFFER = template(
+    "catalog.not-an-offer", "this is not an offer: {problem}", "Compare it with one in order: {example}."
+)
 HIDDEN = template(
     "catalog.hidden-character", "the hidden character {found} is not accepted", "Delete it, or retype the line."
 )
 TOO_MANY_OFFERS = template(
     "catalog.too-many-offers", "more than {limit} offers in one file are not read", "Split the file."
 )
-NO_OFFERS = template("catalog.no-offers", "the file holds no offer", "Start from the examples of the documentation.")
+NO_OFFERS = template("catalog.no-offers", "the file holds no offer", "Write at least one, such as - {example}.")
 
 MAX_OFFERS = 500_000
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -77,7 +79,7 @@ class Session:
         if root is not None:
             self.explain(root, place, strict)
         if self.problems.count == before:
-            self.problems.add(NOT_AN_OFFER(problem=str(error)[:200]), place)
+            self.problems.add(NOT_AN_OFFER(problem=str(error)[:200], example=OFFER), place)
 
     def explain(self, root: Node, place: Place, strict: bool = True) -> None:
         """Note every structural problem of one offer."""
@@ -126,7 +128,7 @@ class Session:
     def end(self) -> None:
         """Raise what was found, at the end of the file."""
         if not self.seen and not self.problems.count:
-            self.problems.add(NO_OFFERS(), Place(self.file))
+            self.problems.add(NO_OFFERS(example=OFFER), Place(self.file))
         self.problems.raise_any()
 
 

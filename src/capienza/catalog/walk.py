@@ -6,23 +6,23 @@ The decoder stops at its first problem; this walk follows the same types over th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
 from capienza.catalog.convert import NOT_A_MOMENT
-from capienza.catalog.flat import NOT_A_DAY, NOT_MONEY, NOT_SIZE
+from capienza.catalog.flat import NOT_A_DAY, not_money, not_size
 from capienza.catalog.notes import Notes, Path
-from capienza.errors import Message, Template, template
+from capienza.errors import Message, template
 from capienza.units import QuantityError, parse_money, parse_size
 from capienza.yamlmarks import UNREADABLE, Node
 
-UNKNOWN_KEY = template("catalog.unknown-key", "{found} is not a key of an offer here", "Accepted: {accepted}.")
+UNKNOWN_KEY = template("catalog.unknown-key", "no key of an offer is called {found}", "Accepted: {accepted}.")
 UNKNOWN_KEY_NEAR = template(
     "catalog.unknown-key-near",
-    "{found} is not a key of an offer here",
+    "no key of an offer is called {found}",
     "Did you mean {near}? Accepted: {accepted}.",
 )
 MISSING_KEY = template("catalog.missing-key", "{key} is missing", "An offer needs it: add it, or ask the seller.")
@@ -34,15 +34,17 @@ NOT_LINE = template(
 )
 NOT_COUNT = template(
     "catalog.not-count",
-    "expected a whole number from 1, got {found}",
+    "expected a whole number from 1 to {maximum}, got {found}",
     "Leave the key out when the number is not known: zero is a value, and not one that can be bought.",
 )
 NOT_POSITIVE = template(
     "catalog.not-positive",
-    "expected a number above 0, got {found}",
+    "expected a number above 0 and at most {maximum}, got {found}",
     "Leave the key out when it is not known: zero is a value.",
 )
-NOT_QUANTITY = template("catalog.not-quantity", "expected a number from 0, got {found}", "Write digits and a point.")
+NOT_QUANTITY = template(
+    "catalog.not-quantity", "expected a number from 0 to {maximum}, got {found}", "Write digits and a point."
+)
 NOT_PERCENT = template(
     "catalog.not-percent-number", "expected a percentage from 0 to 100, got {found}", "Write the number."
 )
@@ -77,10 +79,25 @@ NOT_WORD = template(
     "catalog.not-word", "expected one of {accepted}, got {found}", "Leave the key out when it is not stated."
 )
 NOT_WORD_NEAR = template("catalog.not-word-near", "expected one of {accepted}, got {found}", "Did you mean {near}?")
-NOT_MAPPING = template("catalog.not-mapping", "expected keys and values, got {found}", "See the offer schema.")
-NOT_LIST = template("catalog.not-list", "expected a list, got {found}", "See the offer schema.")
+NOT_MAPPING = template("catalog.not-mapping", "expected keys and values, got {found}", "Write them as {example}.")
+NOT_LIST = template(
+    "catalog.not-list", "expected a list, got {found}", "Write each item after a dash, such as {example}."
+)
 
-_BY_TITLE: dict[str, Template] = {
+OFFER = "{id: l4-a, provider: seller, gpu: L4, cards: 1, days: 3, total: 60 USD}"
+EXAMPLES = {
+    "fees": "{kind: setup, amount: 50 USD, unit: once}",
+    "host": "{ram: 64 GiB}",
+    "document": "{id: sheet-12}",
+    "candidates": "H100 SXM",
+    "gpu": "{name_raw: H100 SXM}",
+    "price": '{kind: total, amount: "60.00", currency: USD, term_hours: 72}',
+}
+"""What could stand under each key that holds others."""
+SLIPS = {"price": "total", "amount": "total", "cost": "total", "count": "cards", "gpus": "cards", "quantity": "cards"}
+"""Words that a seller's sheet uses for keys of the flat form that are spelt quite otherwise."""
+
+_BY_TITLE: dict[str, Callable[..., Message]] = {
     "line": NOT_LINE,
     "text": NOT_TEXT,
     "amount": NOT_AMOUNT,
@@ -95,8 +112,6 @@ _BY_TITLE: dict[str, Template] = {
     "mig profile": NOT_PROFILE,
     "moment": NOT_A_MOMENT,
     "day or moment": NOT_A_DAY,
-    "money": NOT_MONEY,
-    "size": NOT_SIZE,
 }
 _QUANTITIES: dict[str, Callable[[str], object]] = {"money": parse_money, "size": parse_size}
 
@@ -106,7 +121,7 @@ def check(node: Node, form: type[msgspec.Struct], notes: Notes, strict: bool, pa
     members = node.value
     if not isinstance(members, dict):
         if members is not UNREADABLE:
-            notes.problem(NOT_MAPPING(found=shown(node)), *path)
+            notes.problem(NOT_MAPPING(found=shown(node), example=_example(path)), *path)
         return
     known = _fields(form)
     for key in members:
@@ -128,7 +143,7 @@ def _check_value(node: Node, kind: Any, notes: Notes, strict: bool, path: Path) 
     item = _list_item(inner)
     if item is not None:
         if not isinstance(node.value, list):
-            notes.problem(NOT_LIST(found=shown(node)), *path)
+            notes.problem(NOT_LIST(found=shown(node), example=f"- {_example(path)}"), *path)
             return
         for index, child in enumerate(node.value):
             _check_value(child, item, notes, strict, (*path, index))
@@ -170,16 +185,27 @@ def _refusal(node: Node, kind: Any) -> Message:
         )
     if kind is bool:
         return NOT_TRUTH(found=found)
-    return _BY_TITLE[_title(kind)](found=found)
+    title = _title(kind)
+    if title in _QUANTITIES:
+        return (not_money if title == "money" else not_size)(str(node.value))
+    maximum = next((meta.le for meta in getattr(kind, "__metadata__", ()) if meta.le is not None), None)
+    limit = {} if maximum is None else {"maximum": f"{maximum:.0f}"}
+    return _BY_TITLE[title](found=found, **limit)
+
+
+def _example(path: Path) -> str:
+    """What could stand at `path`, which holds keys and values."""
+    return next((EXAMPLES[str(key)] for key in reversed(path) if str(key) in EXAMPLES), OFFER)
 
 
 def _title(kind: Any) -> str:
     return next((str(meta.title) for meta in getattr(kind, "__metadata__", ())), "text")
 
 
-def unknown_key(key: str, known: Iterable[str]) -> Message:
+def unknown_key(key: str, known: Collection[str]) -> Message:
     """The message for a key that the form does not have, with the nearest one that it has."""
-    near = _near(key[:60], known)
+    slip = SLIPS.get(key.lower())
+    near = slip if slip in known else _near(key[:60], known)
     accepted = ", ".join(known)
     return (
         UNKNOWN_KEY_NEAR(found=key[:60], near=near, accepted=accepted)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from capienza.cli.base import Command, Group, argument, lang_option, option, shown_as
+from capienza.cli.values import WholeNumber
 
 HERE = "capienza.cli.card"
 
@@ -37,7 +39,7 @@ def card_command() -> None:
 @option("--name", help="The name of the card.")
 @option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model.")
 @option("--engine", metavar="NAME", help="The program that will run the model, such as vllm.")
-@option("--gpus", type=click.IntRange(1, 1024), help="GPUs of one copy of the model.")
+@option("--gpus", type=WholeNumber(1, 1024), help="GPUs of one copy of the model.")
 @lang_option
 def new_command(
     model: str, task: str, name: str | None, revision: str | None, engine: str | None, gpus: int | None
@@ -46,6 +48,7 @@ def new_command(
     from capienza.api.cards import card_new
     from capienza.cli.output import current_say
 
+    say = current_say()
     text = card_new(
         model,
         task="fine-tuning" if task == "fine-tuning" else "inference",
@@ -53,9 +56,11 @@ def new_command(
         revision=revision,
         engine=engine,
         gpus=gpus,
-        translate=current_say(),
+        translate=say,
     )
     sys.stdout.write(text)
+    if "\n  path: " in text and not Path(model).expanduser().exists():
+        click.echo(say("There is nothing at {path} yet.", path=model), err=True)
 
 
 @click.command("check", cls=Command, help="Check the card and say every problem at once, with file, line and key.")

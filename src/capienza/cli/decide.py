@@ -59,10 +59,12 @@ def decide_command(
 
 
 def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_json: bool) -> None:
-    from capienza.cli.output import show
+    from capienza.cli.output import current_say, show
     from capienza.report.decide import CRITERION_LABELS, why_document
     from capienza.report.decide_data import criterion_data
+    from capienza.report.labels import named
 
+    criterion = named(CRITERION_LABELS, criterion, current_say())
     if criterion not in CRITERION_LABELS:
         raise UsageError(NO_SUCH_CRITERION(found=criterion, accepted=tuple(CRITERION_LABELS)))
     found = next((one for one in judged if one.offer.id == offer), None)

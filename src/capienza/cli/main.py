@@ -49,11 +49,13 @@ def main() -> None:
 
 
 def _called() -> int:
+    # Not cli.main(): it ends with 1, and without a word, when the reader of the answer goes away.
     try:
-        code = cli.main(prog_name="capienza", standalone_mode=False)
+        with cli.make_context("capienza", sys.argv[1:]) as ctx:
+            cli.invoke(ctx)
     except click.exceptions.Exit as stop:
-        code = stop.exit_code
-    return code if isinstance(code, int) else 0
+        return stop.exit_code
+    return 0
 
 
 def run() -> NoReturn:

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import importlib
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from typing import Any
 
 import click
 
 from capienza.cli.base import Command, argument, option, shown_as
-from capienza.errors import UsageError, phrase, template
+from capienza.cli.values import WholeNumber, refuse, size_bytes, whole_number
+from capienza.errors import UsageError, template
 
 NO_SUCH_ENTRY = template(
     "size.no-such-entry",
     "the ledger has no entry {found}; it has: {accepted}",
     "take one of these names for --explain",
 )
-BAD_VALUE = template("size.bad-value", "{option}: expected {accepted}, got {found}")
+BAD_BITS = template("size.bad-bits", "expected bits per parameter, above 0 and at most {maximum}, got {found}")
 NEEDS_SUBJECT = template(
     "size.needs-subject",
     "expected a card, a model, or --params",
     "try: capienza size card.yaml, capienza size ./model-folder, or capienza size --params 7e9",
 )
-ONE_SUBJECT = template("size.one-subject", "{options} go with --params, which takes the place of a card or model")
-A_COUNT = phrase("a whole number of parameters, such as 7e9")
-SOME_BITS = phrase("bits per parameter, at most 64")
-A_SIZE = phrase("a number and its unit, such as 6 GiB")
+ONE_SUBJECT = template(
+    "size.one-subject",
+    "not with --params, which takes the place of a card or model: {options}",
+    "leave them out, or size a card or a model: the plain calculator takes --bits and --reserve alone",
+)
+ONLY_WITH_PARAMS = template(
+    "size.only-with-params",
+    "only with --params: {options}",
+    "leave them out; a card states its reserve, and --weights the format of a bare model",
+)
 MAX_PARAMETERS = 10**18
+MAX_BITS = 64
+MAX_COUNT = 2**31
+_BITS = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,10})?", re.ASCII)
 
 
 @click.command(
@@ -40,9 +51,11 @@ MAX_PARAMETERS = 10**18
 @option("--gpu", metavar="NAME[xN]", help="Set the ledger beside this GPU, or N of them.")
 @option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model.")
 @option(
-    "--tokens", type=click.IntRange(1, 2**31), help="Bare model: tokens of one sequence, prompt and output together."
+    "--tokens",
+    type=WholeNumber(1, MAX_COUNT),
+    help="Bare model: tokens of one sequence, prompt and output together.",
 )
-@option("--concurrency", type=click.IntRange(1, 2**31), help="Bare model: sequences at a time (1 unless given).")
+@option("--concurrency", type=WholeNumber(1, MAX_COUNT), help="Bare model: sequences at a time (1 unless given).")
 @option("--weights", metavar="FORMAT", help="Bare model: resident weight format, such as bf16 or nf4.")
 @option("--explain", metavar="ENTRY", help="Show one entry: formula with its numbers, values, source.")
 @option("--params", metavar="COUNT", help="Plain calculator: number of parameters, such as 7e9.")
@@ -67,17 +80,20 @@ def size_command(
     if params is not None:
         beside = {"CARD|MODEL": subject, "--gpu": gpu, "--revision": revision, "--tokens": tokens,
                   "--concurrency": concurrency, "--weights": weights, "--explain": explain}  # fmt: skip
-        if any(value is not None for value in beside.values()):
-            raise UsageError(ONE_SUBJECT(options=("--bits", "--reserve")))
+        given = tuple(name for name, value in beside.items() if value is not None)
+        if given:
+            raise UsageError(ONE_SUBJECT(options=given))
         _plain(params, bits, reserve, form, as_json)
         return
-    if bits is not None or reserve is not None:
-        raise UsageError(ONE_SUBJECT(options=("--bits", "--reserve")))
+    only_with_params = {"--bits": bits, "--reserve": reserve}
+    given = tuple(name for name, value in only_with_params.items() if value is not None)
+    if given:
+        raise UsageError(ONLY_WITH_PARAMS(options=given))
     if subject is None:
         raise UsageError(NEEDS_SUBJECT())
 
     from capienza.api.sizing import size as compute
-    from capienza.cli.output import show
+    from capienza.cli.output import current_say, show
 
     sizing = compute(subject, gpu=gpu, revision=revision, tokens=tokens, concurrency=concurrency, weights=weights)
     if explain is None:
@@ -89,7 +105,7 @@ def size_command(
             sheet=lambda say: _report("sheet").sheet_document(sizing, say),
         )
         return
-    entries = sizing.entries(explain)
+    entries = sizing.entries(_report("labels").named(_report("labels").ENTRY_LABELS, explain, current_say()))
     if not entries:
         raise UsageError(NO_SUCH_ENTRY(found=explain, accepted=sizing.entry_names()))
     show(
@@ -109,17 +125,11 @@ def _plain(params: str, bits: str | None, reserve: str | None, form: str, as_jso
     from capienza.api.calculator import arithmetic
     from capienza.cli.output import show
     from capienza.report.arithmetic import arithmetic_data, arithmetic_document
-    from capienza.units import QuantityError, parse_size
 
-    parameters = _decimal("--params", params, MAX_PARAMETERS, A_COUNT)
-    if parameters != parameters.to_integral_value():
-        raise UsageError(BAD_VALUE(option="--params", accepted=A_COUNT, found=params))
-    width = None if bits is None else _decimal("--bits", bits, 64, SOME_BITS)
-    try:
-        reserve_bytes = None if reserve is None else int(parse_size(reserve))
-    except QuantityError as error:
-        raise UsageError(BAD_VALUE(option="--reserve", accepted=A_SIZE, found=error.found)) from error
-    rows = arithmetic(int(parameters), width, reserve_bytes)
+    parameters = whole_number("--params", params, 1, MAX_PARAMETERS)
+    width = None if bits is None else _bits(bits)
+    reserve_bytes = None if reserve is None else size_bytes("--reserve", reserve)
+    rows = arithmetic(parameters, width, reserve_bytes)
     show(
         form,
         as_json,
@@ -128,11 +138,8 @@ def _plain(params: str, bits: str | None, reserve: str | None, form: str, as_jso
     )
 
 
-def _decimal(name: str, text: str, maximum: int, accepted: str) -> Decimal:
-    try:
-        value = Decimal(text) if len(text) <= 40 else Decimal("NaN")
-    except InvalidOperation:
-        value = Decimal("NaN")
-    if not (value.is_finite() and 0 < value <= maximum):
-        raise UsageError(BAD_VALUE(option=name, accepted=accepted, found=text[:40]))
+def _bits(text: str) -> Decimal:
+    value = Decimal(text) if _BITS.fullmatch(text) else Decimal(0)
+    if not 0 < value <= MAX_BITS:
+        refuse("--bits", BAD_BITS(maximum=MAX_BITS, found=text[:40]))
     return value

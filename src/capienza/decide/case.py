@@ -101,10 +101,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def gpus_per_copy(card: Card) -> int:
     """GPUs that one copy of the model is divided over; 1 when the card states no placement."""
-    placement = card.placement
-    if not isinstance(placement, Placement):
-        return 1
-    return max(placement.gpus or 1, placement.tensor_parallel * placement.pipeline_parallel)
+    return card.placement.gpus_per_copy if isinstance(card.placement, Placement) else 1
 
 
 def gpus_to_spread(card: Card, offer: Offer) -> int:

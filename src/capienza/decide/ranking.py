@@ -27,7 +27,7 @@ CURRENCIES = template(
 )
 COSTS_UNKNOWN = template(
     "decide.costs-unknown",
-    "{count} offers have no known cost and stand last",
+    "offers without a known cost, which stand last: {count}",
     "ask the sellers for the total",
 )
 LATE = datetime.datetime.max.replace(tzinfo=datetime.UTC)

@@ -48,7 +48,7 @@ SETTLE_GPU = template(
 )
 MORE_RECORDS = template(
     "decide.more-records",
-    "{count} more records do not count here",
+    "more records that do not count here: {count}",
     "compare the scope of each record with the card",
 )
 

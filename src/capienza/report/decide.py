@@ -69,7 +69,7 @@ def shown_offers(summary: Summary) -> tuple[str, ...]:
 
 def _counts(summary: Summary, say: Say) -> str:
     return say(
-        "{count} offers: {admissible} selected, {to_confirm} to confirm, {exclude} excluded.",
+        "Offers: {count}. Selected: {admissible}, to confirm: {to_confirm}, excluded: {exclude}.",
         count=say.number(sum(summary.counts.values())),
         **{state: say.number(number) for state, number in summary.counts.items()},
     )
@@ -172,7 +172,7 @@ def _steps(summary: Summary, say: Say) -> list[Block]:
 def _left_out(count: int, say: Say) -> list[Block]:
     if count <= 0:
         return []
-    return [Paragraph(say("{count} more are not shown here; --json has all of them.", count=say.number(count)))]
+    return [Paragraph(say("Not shown here: {count} more; --json has all of them.", count=say.number(count)))]
 
 
 def why_document(decision: Decision, offer: Offer, row: CriterionVerdict, say: Say) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capienza.i18n.translator import mark
+from capienza.i18n.translator import Say, mark
 
 ENTRY_LABELS = {
     "weights": mark("weights"),
@@ -55,3 +55,12 @@ TASK_LABELS = {"inference": mark("inference"), "fine-tuning": mark("fine-tuning"
 def label(labels: dict[str, str], name: str) -> str:
     """The English label of a name; the name itself when it has none."""
     return labels.get(name, name)
+
+
+def named(labels: dict[str, str], text: str, say: Say) -> str:
+    """The name that is meant by a name, or by a label as reports show it; the text itself when neither is known."""
+    wanted = " ".join(text.casefold().replace("_", " ").split())
+    for name, english in labels.items():
+        if wanted in (name.replace("_", " "), english.casefold(), say(english).casefold()):
+            return name
+    return text

@@ -78,7 +78,7 @@ def offers_document(offers: tuple[Offer, ...], findings: Findings, say: Say) -> 
 def check_document(count: int, findings: Findings, say: Say) -> Document:
     """The result of `offers check`."""
     return (
-        Paragraph(say("{count} offers are in order.", count=say.number(count))),
+        Paragraph(say("The file is in order; offers: {count}.", count=say.number(count))),
         *findings_blocks(findings, say),
     )
 

@@ -86,7 +86,7 @@ def model_line(sizing: Sizing, say: Say) -> str:
     if model.artifact is not None:
         parts.append(
             say(
-                "{files} files, {count} bytes read",
+                "bytes read: {count}, from files: {files}",
                 files=str(len(model.artifact.files)),
                 count=say.number(model.artifact.bytes_read),
             )

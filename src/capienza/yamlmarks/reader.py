@@ -15,7 +15,11 @@ from capienza.errors import InputError, InputErrors, Message, Place, Template, t
 from capienza.yamlmarks.scalars import UNREADABLE, Scalar, Unreadable, plain_scalar
 from capienza.yamlmarks.source import too_large
 
-EMPTY = template("yamlmarks.empty", "the file is empty", "Start from an example, or from `capienza card new`.")
+EMPTY = template(
+    "yamlmarks.empty",
+    "the file is empty",
+    "A card to start from: `capienza card new MODEL`. A list of offers begins with - id.",
+)
 NOT_UTF8 = template("yamlmarks.not-utf8", "byte {found} is not UTF-8 text", "Save the file as UTF-8.")
 CONTROL = template(
     "yamlmarks.control-character", "the hidden character {found} is not accepted", "Delete it, or retype the line."

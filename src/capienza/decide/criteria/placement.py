@@ -26,16 +26,16 @@ LINKS_ENOUGH = {"pcie": ("pcie", "nvlink", "xgmi"), "nvlink": ("nvlink",), "xgmi
 
 NOT_APPLICABLE = template("decide.placement-not-applicable", "the card says {field}: none")
 ONE_GPU = template("decide.placement-one-gpu", "one GPU: no link between GPUs is needed")
-GPUS_ENOUGH = template("decide.placement-gpus-enough", "{offered} GPUs offered, {needed} needed")
+GPUS_ENOUGH = template("decide.placement-gpus-enough", "GPUs offered: {offered}, needed: {needed}")
 GPUS_TOO_FEW = template(
     "decide.placement-gpus-too-few",
-    "{offered} GPUs offered, {needed} needed",
+    "GPUs offered: {offered}, needed: {needed}",
     "look for an offer with more GPUs; memory of several offers does not join",
 )
-SPLIT_IN_NODE = template("decide.placement-split-in-node", "{stated} GPUs per node, {needed} needed in one")
+SPLIT_IN_NODE = template("decide.placement-split-in-node", "GPUs per node: {stated}, needed in one: {needed}")
 SPLIT_IMPOSSIBLE = template(
     "decide.placement-split-impossible",
-    "{stated} GPUs per node; the card divides each layer over {needed}, which must sit in one node",
+    "GPUs per node: {stated}; the card divides each layer over {needed}, which must sit in one node",
     "look for an offer with at least {needed} GPUs in one node",
 )
 NODE_UNDOCUMENTED = template(
