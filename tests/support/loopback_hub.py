@@ -217,11 +217,13 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(1.5)
                 left = 0
             while left > 0 and (block := stream.read(min(left, 65536))):
+                # Counted first: the reader may look at the figure as soon as it has the bytes.
+                self.hub.sent_bytes += len(block)
                 try:
                     self.wfile.write(block)
                 except OSError:  # the reader had enough
+                    self.hub.sent_bytes -= len(block)
                     break
-                self.hub.sent_bytes += len(block)
                 left -= len(block)
                 if fault == "drops":
                     break
@@ -244,8 +246,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
             self.hub.sent_bytes += len(body)
+            self.wfile.write(body)
 
 
 def main() -> None:
