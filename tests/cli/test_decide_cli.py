@@ -185,3 +185,46 @@ def test_a_reading_that_no_such_card_gives_neither_admits_nor_excludes(capienza,
     found, codes = memory_of(capienza, examples, tmp_path, gpu, "task: inference\n")
     assert found == state
     assert "decide.memory-floor" not in codes
+
+
+def test_on_a_narrow_terminal_names_to_type_again_stay_whole(examples, monkeypatch):
+    import io
+
+    from rich.console import Console
+
+    from capienza.api.deciding import decide
+    from capienza.cli.output import _show_rich
+    from capienza.decide.summary import summarise
+    from capienza.i18n.translator import speaker
+    from capienza.report.decide import GpuCount, decide_document
+
+    decided = decide(str(examples / "cards" / "llama-3.1-8b.yaml"), (str(examples / "offers" / "market.yaml"),))
+    judged = list(decided.judged)
+    summary = summarise(decided.card, [one.decision for one in judged])
+    gpus = {one.offer.id: GpuCount(one.offer.gpu, one.offer.gpus) for one in judged}
+    shown = io.StringIO()
+    _show_rich(decide_document(decided, summary, gpus, speaker("en")), Console(file=shown, width=80))
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    verdicts = [
+        line.split()
+        for line in lines[: next(n for n, line in enumerate(lines) if line.startswith("To confirm"))]
+        if line.count(" ? ") == 6
+    ]
+    assert len(verdicts) > 30
+    assert {row[0] for row in verdicts} <= set(gpus)
+    assert {row[-1] for row in verdicts} == {"incomplete"}
+
+
+def test_only_a_complete_prediction_is_called_borderline():
+    from capienza.ledger.ledger import Total
+    from capienza.report.labels import fit_label
+    from capienza.units import Range
+
+    whole, holed = Total(Range(50, 60, 91)), Total(Range(50, 60, 91), ("activations",))
+    assert [fit_label(word, whole) for word in ("fit", "borderline", "overflow")] == [
+        "predicted fit",
+        "borderline",
+        "predicted overflow",
+    ]
+    assert [fit_label(word, holed) for word in ("borderline", "overflow")] == ["incomplete", "predicted overflow"]

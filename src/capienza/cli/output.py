@@ -13,7 +13,7 @@ from capienza.cli.base import language
 from capienza.i18n.translator import Say, speaker
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
 
     from capienza.report.blocks import Document
 
@@ -66,6 +66,7 @@ def _console() -> Console | None:
 
 
 def _show_rich(document: Document, console: Console) -> None:
+    from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -82,9 +83,12 @@ def _show_rich(document: Document, console: Console) -> None:
                 for item in items:
                     console.print(Text(f"• {visible(item)}"))
             case table:
-                grid = RichTable(title=table.title or None, title_justify="left")
+                grid = RichTable(
+                    title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+                )
                 for index, column in enumerate(table.columns):
-                    grid.add_column(Text(column), justify="right" if index in table.numeric else "left")
+                    justify: JustifyMethod = "right" if index in table.numeric else "left"
+                    grid.add_column(Text(column), justify=justify, no_wrap=index in table.whole)
                 for row in table.rows:
                     grid.add_row(*(Text(visible(cell)) for cell in row))
                 console.print(grid)

@@ -25,11 +25,12 @@ class Items(msgspec.Struct, frozen=True, tag=True):
 
 
 class Table(msgspec.Struct, frozen=True, tag=True):
-    """A table; `numeric` are the columns that are set flush right."""
+    """A table; `numeric` are the columns that are set flush right, `whole` those whose cells are never broken."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: tuple[int, ...] = ()
+    whole: tuple[int, ...] = ()
     title: str = ""
 
 

@@ -12,7 +12,7 @@ from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
 from capienza.i18n.translator import Say, mark
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
-from capienza.report.labels import FIT_LABELS, label
+from capienza.report.labels import fit_label
 from capienza.report.messages import sentence
 from capienza.report.offers import findings_blocks
 
@@ -41,6 +41,7 @@ STATE_LABELS = {
     "exclude": mark("exclude"),
     "not_applicable": mark("not applicable"),
 }
+MARKS = {"admissible": "ok", "to_confirm": "?", "exclude": "no", "not_applicable": "-"}
 
 
 def decide_document(decided: Decided, summary: Summary, gpus: Mapping[str, GpuCount], say: Say) -> Document:
@@ -51,7 +52,7 @@ def decide_document(decided: Decided, summary: Summary, gpus: Mapping[str, GpuCo
         *_verdicts(summary, gpus, say),
     ]
     for one in summary.shortlist.lists:
-        blocks += _list(one, say)
+        blocks += _list(one, summary.by_offer, say)
     notes = (*summary.shortlist.notes, *decided.record_findings)
     if notes:
         blocks.append(Items(tuple(sentence(note, say) for note in notes)))
@@ -78,26 +79,45 @@ def _counts(summary: Summary, say: Say) -> str:
 def _verdicts(summary: Summary, gpus: Mapping[str, GpuCount], say: Say) -> list[Block]:
     shown = shown_offers(summary)
     rows = tuple(_verdict_row(summary.by_offer[name], gpus[name], say) for name in shown)
-    columns = (
-        say("offer"),
-        "GPU",
-        *(say(text) for text in CRITERION_LABELS.values()),
-        say("verdict"),
-        say("prediction"),
-    )
-    blocks: list[Block] = [Heading(say("Verdicts")), Table(columns=columns, rows=rows)]
-    return blocks + _left_out(len(summary.by_offer) - len(shown), say)
+    numbers = tuple(str(number) for number in range(1, len(CRITERION_LABELS) + 1))
+    columns = (say("offer"), "GPU", say("verdict"), *numbers, say("prediction"))
+    table = Table(columns=columns, rows=rows, whole=(0, *range(2, len(columns))))
+    return [Heading(say("Verdicts")), table, *_left_out(len(summary.by_offer) - len(shown), say), *_legend(say)]
+
+
+def _legend(say: Say) -> list[Block]:
+    criteria = ", ".join(f"{number} {say(text)}" for number, text in enumerate(CRITERION_LABELS.values(), 1))
+    marks = ", ".join(f"{MARKS[state]} {say(text)}" for state, text in STATE_LABELS.items())
+    return [
+        Paragraph(say("Criteria: {criteria}. Marks: {marks}.", criteria=criteria, marks=marks)),
+        Paragraph(
+            say(
+                "A prediction stands beside a verdict and never makes one. Incomplete: it could not say overflow, and "
+                "cannot say fit while entries are unknown."
+            )
+        ),
+    ]
 
 
 def _verdict_row(decision: Decision, gpu: GpuCount, say: Say) -> tuple[str, ...]:
-    states = {row.criterion: _state_cell(row, say) for row in decision.criteria}
+    states = {row.criterion: _mark(row, say) for row in decision.criteria}
     return (
         decision.offer,
         f"{gpu.claim.name_raw} x {gpu.gpus}",
-        *(states.get(criterion, "") for criterion in CRITERION_LABELS),
         say(STATE_LABELS[decision.state]),
-        say(label(FIT_LABELS, decision.fit)) if decision.fit else say("none"),
+        *(states.get(criterion, "") for criterion in CRITERION_LABELS),
+        _prediction(decision, say),
     )
+
+
+def _prediction(decision: Decision, say: Say) -> str:
+    if decision.prediction is None:
+        return say("none")
+    return say(fit_label(decision.prediction.fit, decision.prediction.peak))
+
+
+def _mark(row: CriterionVerdict, say: Say) -> str:
+    return say("waived") if row.waiver else MARKS[row.state]
 
 
 def _state_cell(row: CriterionVerdict, say: Say) -> str:
@@ -105,30 +125,35 @@ def _state_cell(row: CriterionVerdict, say: Say) -> str:
     return f"{state} ({say('waived')})" if row.waiver else state
 
 
-def _list(one: CurrencyList, say: Say) -> list[Block]:
+def _list(one: CurrencyList, by_offer: Mapping[str, Decision], say: Say) -> list[Block]:
     currency = one.currency or say("no price known")
     blocks: list[Block] = []
     if one.selected:
-        blocks += [Heading(say("Selected ({currency})", currency=currency)), *_places(one.selected, say)]
+        heading = Heading(say("Selected ({currency})", currency=currency))
+        blocks += [heading, *_places(one.selected, by_offer, say)]
     if one.to_confirm:
-        blocks += [Heading(say("To confirm ({currency})", currency=currency)), *_places(one.to_confirm, say)]
+        heading = Heading(say("To confirm ({currency})", currency=currency))
+        blocks += [heading, *_places(one.to_confirm, by_offer, say)]
     return blocks
 
 
-def _places(places: tuple[Place, ...], say: Say) -> list[Block]:
-    rows = tuple(_place_row(place, say) for place in places[:KEPT_ROWS])
+def _places(places: tuple[Place, ...], by_offer: Mapping[str, Decision], say: Say) -> list[Block]:
+    rows = tuple(_place_row(place, by_offer[place.offer], say) for place in places[:KEPT_ROWS])
     columns = (say("place"), say("offer"), say("prediction"), say("cost"), say("useful margin"), say("finish"))
-    return [Table(columns=columns, rows=rows, numeric=(0, 3, 4)), *_left_out(len(places) - len(rows), say)]
+    return [
+        Table(columns=columns, rows=rows, numeric=(0, 3, 4), whole=(1, 2, 3)),
+        *_left_out(len(places) - len(rows), say),
+    ]
 
 
-def _place_row(place: Place, say: Say) -> tuple[str, ...]:
+def _place_row(place: Place, decision: Decision, say: Say) -> tuple[str, ...]:
     cost = say("unknown") if place.cost is None else say.money(place.cost)
     if place.cost is not None and not place.cost_is_exact:
         cost = say("about {cost}", cost=cost)
     return (
         str(place.place),
         place.offer,
-        say(label(FIT_LABELS, place.fit)) if place.fit else say("none"),
+        _prediction(decision, say),
         cost,
         say("unknown") if place.margin_bytes is None else say.size(place.margin_bytes),
         "" if place.finish is None else place.finish.isoformat(timespec="minutes"),
@@ -146,7 +171,7 @@ def _excluded(summary: Summary, say: Say) -> list[Block]:
     )
     columns = (say("offer"), say("criterion"), say("why it is excluded"))
     left_out = len(summary.excluded) - len(summary.excluded[:KEPT_ROWS])
-    return [Heading(say("Excluded")), Table(columns=columns, rows=rows), *_left_out(left_out, say)]
+    return [Heading(say("Excluded")), Table(columns=columns, rows=rows, whole=(0,)), *_left_out(left_out, say)]
 
 
 def _steps(summary: Summary, say: Say) -> list[Block]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from capienza.i18n.translator import Say, mark
+from capienza.ledger.capacity import FitWord
+from capienza.ledger.ledger import Total
 
 ENTRY_LABELS = {
     "weights": mark("weights"),
@@ -49,12 +51,19 @@ FIT_LABELS = {
     "overflow": mark("predicted overflow"),
 }
 
+INCOMPLETE = mark("incomplete")
+
 TASK_LABELS = {"inference": mark("inference"), "fine-tuning": mark("fine-tuning")}
 
 
 def label(labels: dict[str, str], name: str) -> str:
     """The English label of a name; the name itself when it has none."""
     return labels.get(name, name)
+
+
+def fit_label(word: FitWord, peak: Total) -> str:
+    """The English word for a prediction. A peak with unknown entries is never near a border that is known."""
+    return INCOMPLETE if word == "borderline" and not peak.is_complete else label(FIT_LABELS, word)
 
 
 def named(labels: dict[str, str], text: str, say: Say) -> str:

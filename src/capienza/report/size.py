@@ -9,11 +9,11 @@ from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import (
     ENTRY_LABELS,
-    FIT_LABELS,
     INPUT_LABELS,
     NEED_LABELS,
     STATUS_LABELS,
     TASK_LABELS,
+    fit_label,
     label,
 )
 from capienza.report.messages import sentence
@@ -262,7 +262,7 @@ def fit_blocks(fit: GpuFit, sizing: Sizing, say: Say) -> list[Block]:
             say(
                 "Cards this name may mean: {names}. {word}; {verdict}.",
                 names=", ".join(fit.candidates),
-                word=say(label(FIT_LABELS, fit.word)).capitalize(),
+                word=say(fit_label(fit.word, peak)).capitalize(),
                 verdict=verdict,
             )
         ),
