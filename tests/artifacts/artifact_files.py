@@ -55,7 +55,8 @@ def write_sharded(folder: Path, shards: dict[str, dict[str, tuple[str, list[int]
     for file, tensors in shards.items():
         write_safetensors(folder / file, tensors, format="pt")
         weight_map |= dict.fromkeys(tensors, file)
-    index = {"metadata": {"total_size": 0}, "weight_map": weight_map}
+    total = header_of({name: shape for tensors in shards.values() for name, shape in tensors.items()})[1]
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
     return weight_map
 

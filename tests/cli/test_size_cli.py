@@ -194,14 +194,3 @@ def test_data_parallel_copies_share_the_sequences(capienza, examples, tmp_path, 
     cache = entry(json.loads(capienza("size", card, "--json").out), "kv_cache")["amount"]["floor_bytes"]
     # 48 layers, 4 K and V heads of 128, 2 bytes: 98,304 bytes for each token.
     assert cache == sequences * 32768 * 98_304
-
-
-def test_files_in_another_format_than_the_config_says_are_named(capienza, examples, tmp_path):
-    import shutil
-    import struct
-
-    shutil.copytree(examples / "configs" / "Qwen--Qwen3-8B", tmp_path / "m")
-    header = json.dumps({"t": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
-    (tmp_path / "m" / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(16))
-    notes = json.loads(capienza("size", tmp_path / "m", "--json").out)["model"]["notes"]
-    assert "predict.stored-in-another-format" in [note["code"] for note in notes]

@@ -34,9 +34,9 @@ def test_functions_take_and_give_plain_values(examples, tmp_path):
 
 def test_the_code_that_lowers_a_floor_is_that_of_the_comparison():
     from capienza.architecture.compare import DIFFERENT
-    from capienza.predict.sizing import CONTRADICTED
+    from capienza.predict.sizing import CACHE_DOUBTED
 
-    assert DIFFERENT.code == CONTRADICTED
+    assert DIFFERENT.code == CACHE_DOUBTED
 
 
 def test_phases_are_one_vocabulary():

@@ -49,18 +49,29 @@ PIECE_BYTES = 2 * 1024**2
 END_OF_ENTRY = b'.safetensors",'
 
 
+class Index(msgspec.Struct, frozen=True):
+    """Tensor name to file name, and the bytes that all tensors take together where the index says so."""
+
+    weight_map: dict[str, str]
+    total_bytes: int | None = None
+
+
 class _Index(msgspec.Struct):
     weight_map: msgspec.Raw
+    metadata: Any = None
 
 
 _INDEX = msgspec.json.Decoder(_Index)
 
 
-def read_weight_map(source: Source, folder: Folder) -> dict[str, str]:
-    """Tensor name to file name, every file being in the folder. Raises `InputError`."""
+def read_index(source: Source, folder: Folder) -> Index:
+    """What the index says, every file being in the folder. Raises `InputError`."""
     _check_limit(source.size_bytes, 0, source.name)
     try:
-        pieces = _pieces(_INDEX.decode(source.read(0, source.size_bytes)).weight_map)
+        read = _INDEX.decode(source.read(0, source.size_bytes))
+        total = read.metadata.get("total_size") if isinstance(read.metadata, dict) else None
+        pieces = _pieces(read.weight_map)
+        del read
         # An entry is two JSON strings, so four quotes.
         entries = sum(piece.count(b'"') for piece in pieces) // 4
         _check_limit(source.size_bytes, entries, source.name)
@@ -72,7 +83,7 @@ def read_weight_map(source: Source, folder: Folder) -> dict[str, str]:
         raise InputError(EMPTY_INDEX(), Place(source.name))
     if entries != len(weight_map):
         raise InputError(INDEX_TWICE(entries=entries, found=len(weight_map)), Place(source.name))
-    return weight_map
+    return Index(weight_map, total if isinstance(total, int) and not isinstance(total, bool) else None)
 
 
 def _pieces(raw: msgspec.Raw) -> list[bytes]:

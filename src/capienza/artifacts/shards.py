@@ -6,7 +6,7 @@ Loaders read whole files, so tensors that the index forgets are in memory too: t
 from __future__ import annotations
 
 from capienza.artifacts.folder import Folder
-from capienza.artifacts.index import read_weight_map
+from capienza.artifacts.index import read_index
 from capienza.artifacts.safetensors import Header, read_header
 from capienza.artifacts.source import key_at
 from capienza.artifacts.weights import Weights
@@ -32,6 +32,11 @@ COPY_SKIPPED = template(
     "they are counted once",
 )
 
+OTHER_TOTAL = template(
+    "artifacts.index-other-total",
+    "the index says that the tensors take {stated} B together, the headers of the files {found} B; the headers count",
+)
+
 
 def read_files(folder: Folder, names: tuple[str, ...]) -> Weights:
     """Files that belong together without an index. Raises `InputError` for a tensor that is in two of them."""
@@ -48,7 +53,8 @@ def read_files(folder: Folder, names: tuple[str, ...]) -> Weights:
 def read_indexed(folder: Folder, index_name: str) -> Weights:
     """The files that an index names. Raises `InputError` when index and files disagree."""
     with folder.open(index_name) as source:
-        weight_map = read_weight_map(source, folder)
+        index = read_index(source, folder)
+    weight_map = index.weight_map
     names = tuple(sorted(set(weight_map.values())))
     headers = []
     found = 0
@@ -76,7 +82,11 @@ def read_indexed(folder: Folder, index_name: str) -> Weights:
         for note, tensors in ((NOT_INDEXED, forgotten), (COPY_SKIPPED, copies))
         if tensors
     ]
-    return _joined(headers, tuple(notes))
+    weights = _joined(headers, tuple(notes))
+    held = sum(tensor.bytes for tensor in weights.tensors)
+    if index.total_bytes in (None, held):
+        return weights
+    return Weights(weights.tensors, weights.metadata, (*notes, OTHER_TOTAL(stated=index.total_bytes, found=held)))
 
 
 def _headers(folder: Folder, names: tuple[str, ...]) -> list[Header]:

@@ -19,6 +19,13 @@ BEYOND_LIMIT = template(
     "the figures here are for the required length; decide excludes the load as it stands",
 )
 
+LEFT_OUT = template(
+    "predict.files-left-out",
+    "files that also hold weights were not read: {files}",
+    "name the file itself to size it",
+)
+SHOWN_FILES = 4
+
 
 class GpuFit(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger beside one GPU class. `margin_bytes` is the smallest usable capacity minus the expected peak.
@@ -73,10 +80,19 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
 
     def notes(self) -> tuple[Message, ...]:
         """What the reader of the files has to know: parts not counted, differences, a refused architecture."""
-        architecture = self.model.architecture
-        notes = architecture.notes if architecture is not None else ()
-        refusal = (self.model.refusal,) if self.model.refusal is not None else ()
-        return (*notes, *refusal, *self.model.differences, *self._too_long(), *option_notes(self.card))
+        model = self.model
+        found = [*(model.artifact.notes if model.artifact else ()), *self._left_out()]
+        found += model.architecture.notes if model.architecture else ()
+        found += [model.refusal] if model.refusal else []
+        found += (*model.differences, *self._too_long(), *option_notes(self.card))
+        return tuple(dict.fromkeys(found))
+
+    def _left_out(self) -> tuple[Message, ...]:
+        names = self.model.artifact.left_out if self.model.artifact else ()
+        if not names:
+            return ()
+        more = (f"+{len(names) - SHOWN_FILES}",) if len(names) > SHOWN_FILES else ()
+        return (LEFT_OUT(files=(*names[:SHOWN_FILES], *more)),)
 
     def _too_long(self) -> tuple[Message, ...]:
         architecture, required = self.model.architecture, self.card.tokens.required

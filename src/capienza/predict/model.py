@@ -12,7 +12,7 @@ from capienza.architecture.model import Architecture
 from capienza.architecture.registry import describe
 from capienza.artifacts.model import Artifact, open_model
 from capienza.card.model import ModelRef
-from capienza.errors import InputError, Message, template
+from capienza.errors import InputError, Message, Parameter, template
 
 if TYPE_CHECKING:
     from capienza.formats.layout import Scheme
@@ -21,6 +21,18 @@ OTHER_DTYPE = template(
     "predict.stored-in-another-format",
     "the files hold {stored} where config.json says {stated}",
     "the weights are counted as stored; state weights.format on the card for what is resident",
+)
+QUANTISED_ON_PAPER = template(
+    "predict.quantised-on-paper",
+    "config.json states the quantisation {scheme}, the files hold {stored} alone",
+    "an engine may refuse them or quantise them while loading, so nothing is proved of the weights from below; "
+    "state weights.format on the card",
+)
+REFUSED = template("predict.refused", "{spot}: {refusal}")
+UNKNOWN_DTYPE = template(
+    "predict.unknown-dtype",
+    "config.json states the number format {found}, which is not known; known: {accepted}",
+    "the headers of the files are taken where there are any; correct torch_dtype in config.json",
 )
 T = TypeVar("T")
 TORCH_DTYPES = {
@@ -31,6 +43,7 @@ TORCH_DTYPES = {
     "float8_e4m3fn": "fp8_e4m3",
     "float8_e5m2": "fp8_e5m2",
 }
+UNQUANTISED = frozenset({"bf16", "fp16", "fp32"})
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +114,11 @@ def _from_config(source: str, artifact: Artifact) -> Model:
     scheme, no_scheme = _or_refusal(artifact, lambda: _scheme(quantization, file)) if quantization else (None, None)
     stated, stored = config_dtype(config), headers_dtype(artifact)
     notes = [no_scheme] if no_scheme else []
+    if scheme is not None and stored is not None and {tensor.dtype for tensor in artifact.tensors} <= UNQUANTISED:
+        notes.append(QUANTISED_ON_PAPER(scheme=scheme.name, stored=stored))
+        scheme = None
+    if stated is None and (odd := _dtype_text(config)):
+        notes.append(UNKNOWN_DTYPE(found=odd, accepted=tuple(TORCH_DTYPES)))
     if stated is not None and stored is not None and stated != stored:
         notes.append(OTHER_DTYPE(stated=stated, stored=stored))
     return Model(
@@ -123,7 +141,11 @@ def _or_refusal(artifact: Artifact, read: Callable[[], T]) -> tuple[T, None] | t
     except InputError as error:
         if not artifact.tensors:
             raise
-        return None, error.message
+        message = error.message
+        words: dict[str, Parameter] = {"spot": str(error.place), "refusal": message}
+        return None, msgspec.structs.replace(
+            REFUSED(**words), hint=message.hint, parameters={**message.parameters, **words}
+        )
 
 
 def _scheme(quantization: object, file: str) -> Scheme:
@@ -160,10 +182,16 @@ def config_dtype(config: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _dtype_text(config: Mapping[str, Any]) -> str:
+    """What a configuration states as its number format, however it is written; empty when it states none."""
+    stated = [level.get(key) for level in (config, text_config(config)) for key in ("dtype", "torch_dtype")]
+    return next((str(value)[:40] for value in stated if value not in (None, "", "auto")), "")
+
+
 def headers_dtype(artifact: Artifact) -> str | None:
     """The unquantised format that most of the stored bytes have; None without headers."""
     sizes: dict[str, int] = {}
     for tensor in artifact.tensors:
-        if tensor.dtype in {"bf16", "fp16", "fp32"}:
+        if tensor.dtype in UNQUANTISED:
             sizes[tensor.dtype] = sizes.get(tensor.dtype, 0) + tensor.bytes
     return max(sizes, key=sizes.__getitem__) if sizes else None

@@ -10,7 +10,7 @@ from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
-from capienza.predict.model import TORCH_DTYPES, Model, stored_format
+from capienza.predict.model import QUANTISED_ON_PAPER, TORCH_DTYPES, Model, stored_format
 from capienza.predict.options import open_options, plain_name, without_floor
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
@@ -36,8 +36,9 @@ BAD_CACHE_FORMAT = template(
     "correct it, or leave it out for the model's own format",
 )
 CACHE_OPTION = "kv_cache_dtype"
-CONTRADICTED = "architecture.elements-differ"
+CACHE_DOUBTED = "architecture.elements-differ"
 """The code of a note of `architecture.compare`, which is not loaded while there is nothing to compare."""
+WEIGHTS_DOUBTED = QUANTISED_ON_PAPER.code
 KV_CACHE = "kv_cache"
 STATE = "state"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
@@ -63,18 +64,21 @@ def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ..
     weights = weight_bytes(model, card.weights.format)
     entries: list[Entry] = []
     for device in devices:
-        entries.append(_provable(weights_entry(weights, device, gpus, phases), card))
+        doubt = WEIGHTS_DOUBTED if card.weights.format is None else ""
+        entries.append(_provable(weights_entry(weights, device, gpus, phases), card, model, doubt))
         entries.extend(_conversion(card, model, device))
         if card.task == "inference":
-            entries.extend(_provable(entry, card, model) for entry in cache_entries(card, model, device, gpus))
+            entries.extend(
+                _provable(entry, card, model, CACHE_DOUBTED) for entry in cache_entries(card, model, device, gpus)
+            )
         entries.extend(missing_entry(entry, card, device) for entry in missing if _applies(entry.name, card))
     return Ledger(entries=tuple(entries), gpus=devices)
 
 
-def _provable(entry: Entry, card: Card, model: Model | None = None) -> Entry:
-    """The entry with its floor, where card and files leave it proved; for the cache the files must not contradict."""
-    is_contradicted = model is not None and any(note.code == CONTRADICTED for note in model.differences)
-    if entry.amount is None or not (open_options(card) or is_contradicted):
+def _provable(entry: Entry, card: Card, model: Model, doubted_by: str) -> Entry:
+    """The entry with its floor, where the card leaves it proved and no note on the files has the code `doubted_by`."""
+    is_doubted = any(note.code == doubted_by for note in model.differences)
+    if entry.amount is None or not (open_options(card) or is_doubted):
         return entry
     return msgspec.structs.replace(entry, amount=without_floor(entry.amount))
 
@@ -83,7 +87,7 @@ def cache_entries(card: Card, model: Model, device: str, gpus: int) -> list[Entr
     """KV cache and state of one GPU, or an unknown entry that names what is missing."""
     needs = _missing_inputs(card, model)
     if model.architecture is None:
-        proof = KNOWN_ARCHITECTURE(refusal=str(model.refusal)) if model.refusal else ONLY_A_COUNT()
+        proof = KNOWN_ARCHITECTURE(refusal=model.refusal) if model.refusal else ONLY_A_COUNT()
         return [unknown_entry(KV_CACHE, CACHE_PHASES, device, ("model layers", *needs), proof)]
     kv_format = cache_format(card, model)
     required, sequences = card.tokens.required, _sequences_per_copy(card)
