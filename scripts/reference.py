@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, get_args, get_origin
 
 import click
+import msgspec
 from texts import ROOT, commands, module_names
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -30,6 +34,166 @@ One YAML file. A field that is left out is *not stated*: the verdicts that need 
 | field | type | required | meaning | example |
 | --- | --- | --- | --- | --- |
 """
+API_HEAD = """# Python
+
+One function for each command, in `capienza.api`. Each takes plain values and returns a frozen result; none prints.
+Errors are of the tree in `capienza.errors`, with the code, the place and the hint that the command line shows.
+
+```python
+import capienza.api
+
+sizing = capienza.api.size("examples/configs/Qwen--Qwen3-8B", tokens=8192, concurrency=4, gpu="RTX 4090")
+print(sizing.ledger.predicted_peak("gpu:0"))  # three figures in bytes, and the entries that are not in them
+print(sizing.fit.word, sizing.fit.margin_bytes)
+```
+"""
+OFFERS_HEAD = """# The offers file
+
+A list of offers, in YAML, JSON, JSON lines or CSV. GPUs = `lots` x `cards`; `total` covers all lots for all `days`;
+paid hours = 24 x days. What the seller does not state is left out (in CSV: left empty) and stays unknown. Zero is a
+value, except as a price, where it is read as not known. A bare date is a whole day in the time zone of the card, else
+in UTC; a date-time needs its offset.
+
+In CSV, with a header in any order, a key inside another is written with a point (`host.ram`); `fees` needs YAML or
+JSON.
+`capienza offers import FILE --out FILE.jsonl` writes the full form, which every kind of file may hold too; its JSON
+Schema is `capienza/catalog/data/offer.schema.json` of the package. Examples: `examples/offers/`.
+
+```yaml
+- id: l4-a
+  provider: seller
+  gpu: L4
+  cards: 1
+  days: 3
+  total: 60 USD
+  document: {id: sheet-12, version: "2026-11", retrieved: 2026-11-29}
+```
+
+| key | accepted | required | meaning |
+| --- | --- | --- | --- |
+"""
+ACCEPTED = {
+    "line": "one line of text",
+    "text": "text",
+    "money": "amount and currency, such as 47.14 USD",
+    "size": "size with its unit, such as 64 GiB",
+    "count": "whole number from {low} to {high}",
+    "positive": "number above 0, at most {high}",
+    "quantity": "number from {low} to {high}",
+    "percent": "number from {low} to {high}",
+    "day or moment": "date, or date-time with offset",
+    "country": "two capital letters, such as IT",
+    "mig profile": "MIG profile, such as 3g.40gb",
+}
+OFFER_MEANINGS = {
+    "id": "The name of the offer, once in a file.",
+    "provider": "Who sells it.",
+    "gpu": "The seller's name of the GPU; every card that it may mean is considered.",
+    "memory": "The seller's text; it tells cards of one name apart, and is compared with nothing.",
+    "reported": "The total that the driver prints, as `nvidia-smi --query-gpu=memory.total --format=csv` shows it.",
+    "ecc": "Error correction of the GPU memory, which takes a part of it on some cards.",
+    "share": "What of a GPU is sold: all of it, or a part.",
+    "mig_profile": "The MIG instance, where a part is sold.",
+    "form_factor": "The form of the card, which tells variants apart.",
+    "lots": "Equal lots of the offer.",
+    "cards": "GPUs of one lot.",
+    "gpus_per_node": "GPUs in one server.",
+    "nodes": "Servers.",
+    "gpu_link": "The link between the GPUs of one server.",
+    "node_link_gbit_s": "The link between servers.",
+    "days": "Paid days of a package.",
+    "total": "The price of a package: all lots, all days.",
+    "hourly": "The price of one hour, in place of a total.",
+    "per": "What the hourly price pays for.",
+    "usable_hours": "Hours that can be worked, where fewer than the paid ones.",
+    "starts": "From when the GPUs can be used, as the seller confirms it.",
+    "ends": "Until when.",
+    "min_hours": "The least that is charged.",
+    "max_hours": "The most that can be booked.",
+    "billing_step_s": "Seconds that time is rounded up to.",
+    "interruptible": "May the seller take the GPUs back?",
+    "tax_included": "Is tax in the price?",
+    "tax_percent": "The rate of tax that comes on top.",
+    "cancellable": "Can it be cancelled?",
+    "unused_refunded": "Is unused time paid back?",
+    "fees": "What is paid besides: `kind`, `amount`, `unit`, `included`, `month_hours`, `billed_when_stopped`.",
+    "host.vcpus": "Processor threads of one server.",
+    "host.ram": "Main memory of one server.",
+    "host.disk": "Disk space of one server.",
+    "host.cpu_arch": "The kind of processor.",
+    "host.os": "The operating system.",
+    "host.driver_version": "The GPU driver.",
+    "host.cuda_max": "The newest CUDA that the driver runs.",
+    "host.rocm": "The ROCm version.",
+    "host.managed_application": "An application that is ready to use.",
+    "document.id": "The sheet or quote that states the offer; without one nothing is documented.",
+    "document.version": "Its version.",
+    "document.retrieved": "When it was read.",
+    "document.valid_from": "From when it holds.",
+    "document.valid_until": "Until when it holds; a statement that has ended leaves the offer to confirm.",
+    "document.source": "Where it is from.",
+    "region": "The seller's region.",
+    "country": "The country.",
+    "stock": "Availability as shown; a wish, not a promise.",
+    "stock_checked": "When that was read.",
+    "notes": "Anything else.",
+}
+
+
+def api_page() -> str:
+    """Every function of the API with its signature and what it says of itself."""
+    import capienza.api
+
+    functions = ((name, getattr(capienza.api, name)) for name in capienza.api.__all__)
+    shown = (
+        f"## `{name}`\n\n```text\n{name}{_signature(function)}\n```\n\n{inspect.getdoc(function)}\n"
+        for name, function in functions
+    )
+    return HEAD + API_HEAD + "\n" + "\n".join(shown)
+
+
+class _Plain(str):
+    """An annotation that is shown without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature with its annotations as the source has them."""
+    found = inspect.signature(function)
+    parameters = [one.replace(annotation=_Plain(one.annotation)) for one in found.parameters.values()]
+    return found.replace(parameters=parameters, return_annotation=_Plain(found.return_annotation))
+
+
+def offers_page() -> str:
+    """Every key of the flat form."""
+    from capienza.catalog.forms import FlatOffer
+
+    return HEAD + OFFERS_HEAD + "".join(_offer_rows(FlatOffer, ""))
+
+
+def _offer_rows(form: type[msgspec.Struct], before: str) -> Iterator[str]:
+    for field in msgspec.structs.fields(form):
+        is_optional = type(None) in get_args(field.type)
+        kind = next(one for one in get_args(field.type) if one is not type(None)) if is_optional else field.type
+        name = f"{before}{field.encode_name}"
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            yield from _offer_rows(kind, f"{name}.")
+        else:
+            required = "yes" if field.required else ""
+            yield f"| `{name}` | {_cell(_accepted(kind))} | {required} | {_cell(OFFER_MEANINGS[name])} |\n"
+
+
+def _accepted(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{word}`" for word in get_args(kind))
+    if kind is bool:
+        return "true or false"
+    meta = kind.__metadata__[0]
+    if meta.title is None:
+        return f"list, at most {meta.max_length} items"
+    return ACCEPTED[meta.title].format(low=meta.ge, high=f"{meta.le:.0f}" if meta.le is not None else "")
 
 
 def commands_page() -> str:
@@ -69,7 +233,13 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-PAGES = {"commands.md": commands_page, "codes.md": codes_page, "card.md": card_page}
+PAGES = {
+    "commands.md": commands_page,
+    "codes.md": codes_page,
+    "card.md": card_page,
+    "offers.md": offers_page,
+    "api.md": api_page,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -208,3 +208,21 @@ def test_the_installed_command_writes_its_error_document(tmp_path):
     done = subprocess.run([*command, "size", "./nothing", "--json"], capture_output=True, text=True, check=False)
     assert done.returncode == 4
     assert json.loads(done.stdout)["errors"][0]["code"] == "artifacts.path-not-found"
+
+
+def test_a_conversion_writes_through_a_link_and_never_over_a_pipe(capienza, examples, tmp_path):
+    import os
+
+    source = examples / "offers" / "two-cards.yaml"
+    link, pipe = tmp_path / "link.jsonl", tmp_path / "pipe.jsonl"
+    link.symlink_to(tmp_path / "target.jsonl")
+    assert capienza("offers", "import", source, "--out", link).code == 0
+    assert link.is_symlink()
+    assert (tmp_path / "target.jsonl").read_text().count("\n") == 2
+    os.mkfifo(pipe)
+    (tmp_path / "folder.jsonl").mkdir()
+    for target in (pipe, tmp_path / "folder.jsonl"):
+        refused = capienza("offers", "import", source, "--out", target)
+        assert refused.code == 4
+        assert "the path of a file" in refused.err
+    assert pipe.is_fifo()

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import sys
-from decimal import Decimal
 from pathlib import Path
 
 import huggingface_hub
@@ -63,7 +62,8 @@ def world(tmp_path, monkeypatch):
         code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "evidence.md").read_text(), re.DOTALL)
         assert code is not None
         (tmp_path / "evidence").mkdir()
-        exec(code[1], {"REVISION": server.commit("Qwen/Qwen3-8B"), "MINIMUM": Decimal("0.82")})
+        revision = server.commit("Qwen/Qwen3-8B")
+        exec(re.sub('REVISION = "[0-9a-f]{40}"', f'REVISION = "{revision}"', code[1], count=1), {})
         yield tmp_path
         huggingface_hub.close_session()
 

@@ -30,6 +30,11 @@ from capienza.units import GIB, MIB
 CANNOT_WRITE = template(
     "catalog.cannot-write", "the file cannot be written: {reason}", "Check the folder, its permissions and the disk."
 )
+NO_FILE = template(
+    "catalog.not-a-file-to-write",
+    "this is a folder, a pipe or a device; only a file can appear complete or not at all",
+    "Give the path of a file.",
+)
 _GIGABYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) GB", re.ASCII)
 
 
@@ -39,10 +44,13 @@ def offer_schema() -> dict[str, Any]:
 
 
 def write_jsonl(offers: Iterable[Offer], path: Path) -> int:
-    """Write `offers` to `path` and return how many. The file appears complete or not at all.
+    """Write `offers` to `path` (or to what it links to) and return how many. The file appears complete or not at all.
 
     Raises `UnreachableError` when it cannot be written.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise UnreachableError(NO_FILE(), Place(str(path)))
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
