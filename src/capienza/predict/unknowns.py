@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 import msgspec
 
 from capienza.card.model import Card
@@ -21,9 +24,20 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 MEASURED_PHASE = template(
     "predict.proof-measured-phase",
-    "peak of the phase {phases}, read on the intended card at the required dimensions",
+    "peaks by phase ({phases}), read on the intended card at the required dimensions",
     "run the complete load once on the intended card and keep the counters of each phase",
 )
+
+
+def one_proof_for_all(proofs: Iterable[Message]) -> tuple[Message, ...]:
+    """The proofs that several entries expect, each once; one run of the complete load measures all its phases."""
+    distinct = dict.fromkeys(proofs)
+    measured = [proof for proof in distinct if proof.code == MEASURED_PHASE.code]
+    asked = {phase for proof in measured for phase in cast("tuple[str, ...]", proof.parameters["phases"])}
+    together = (MEASURED_PHASE(phases=tuple(phase for phase in Phase if phase in asked)),) if measured else ()
+    return (*together, *(proof for proof in distinct if proof not in measured))
+
+
 ENGINE_LOG = template(
     "predict.proof-engine-log",
     "the engine's own start-up log on the intended card, with its version and options",

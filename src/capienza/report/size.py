@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from capienza.card.model import Host
 from capienza.i18n.translator import Say
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Total
+from capienza.ledger.phase import Phase
 from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import (
@@ -97,9 +99,10 @@ def model_line(sizing: Sizing, say: Say) -> str:
 def ledger_table(sizing: Sizing, say: Say) -> Table:
     """Every entry; GPUs with equal lines are shown once."""
     several = len(sizing.ledger.gpus) > 1
+    everywhere = {phase for entry in sizing.ledger.entries for phase in entry.phases}
     rows = []
     for entry, devices in _grouped(sizing):
-        cells = [say(label(ENTRY_LABELS, entry.name)), ", ".join(entry.phases)]
+        cells = [say(label(ENTRY_LABELS, entry.name)), _phases(entry, everywhere, say)]
         if several:
             cells.append(devices)
         rows.append((*cells, *range_cells(entry.amount, say), say(STATUS_LABELS[status_name(entry)])))
@@ -111,6 +114,13 @@ def ledger_table(sizing: Sizing, say: Say) -> Table:
         rows=tuple(rows),
         numeric=tuple(range(first, first + 3)),
         title=say("Ledger, per GPU"),
+    )
+
+
+def _phases(entry: Entry, everywhere: set[Phase], say: Say) -> str:
+    """The phases in the order of a run."""
+    return (
+        say("all") if set(entry.phases) == everywhere else ", ".join(phase for phase in Phase if phase in entry.phases)
     )
 
 
@@ -234,7 +244,11 @@ def fit_blocks(fit: GpuFit, sizing: Sizing, say: Say) -> list[Block]:
     rows = [
         (say("capacity compared for exclusion"), largest, say.message(capacity.largest_basis)),
         (say("capacity compared for a fit"), smallest, say.message(capacity.smallest_basis)),
-        (say("used by others"), say.size(capacity.others_use_bytes), say("from the card")),
+        (
+            say("used by others"),
+            say.size(capacity.others_use_bytes),
+            say("not stated in the card") if _others_use(sizing) is None else say("from the card"),
+        ),
         (
             say("predicted peak"),
             at_least(peak, say.size(peak.amount.expected), say),
@@ -267,6 +281,11 @@ def fit_blocks(fit: GpuFit, sizing: Sizing, say: Say) -> list[Block]:
             )
         ),
     ]
+
+
+def _others_use(sizing: Sizing) -> int | None:
+    host = sizing.card.host
+    return host.others_use_bytes if isinstance(host, Host) else None
 
 
 def missing_blocks(sizing: Sizing, say: Say) -> list[Block]:

@@ -23,6 +23,7 @@ from capienza.evidence.rank import rank
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.scope import scope_text
 from capienza.ledger.capacity import exceeds
+from capienza.predict.unknowns import one_proof_for_all
 from capienza.truth import Truth
 
 CRITERION = "memory"
@@ -275,7 +276,7 @@ def _predicted(case: Case) -> list[Message]:
 def _settle(case: Case) -> tuple[Message, ...]:
     """The run that settles it, and the proof each unknown entry of the prediction expects."""
     entries = case.sizing.ledger.entries if case.sizing.ledger else ()
-    proofs = dict.fromkeys(entry.expected_proof for entry in entries if entry.expected_proof is not None)
+    proofs = one_proof_for_all(entry.expected_proof for entry in entries if entry.expected_proof is not None)
     usable = case.sizing.capacity.smallest_usable_bytes if case.sizing.capacity else None
     limit = usable - case.card.margin.amount_bytes if usable is not None and case.card.margin else 0
     peak = (SETTLE_PEAK(limit_bytes=limit),) if limit > 0 else ()
