@@ -228,3 +228,18 @@ def test_only_a_complete_prediction_is_called_borderline():
         "predicted overflow",
     ]
     assert [fit_label(word, holed) for word in ("borderline", "overflow")] == ["incomplete", "predicted overflow"]
+
+
+def test_one_line_asks_for_the_peaks_of_all_phases(capienza, examples):
+    card = examples / "cards" / "qlora-llama-3.1-8b.yaml"
+    shown = capienza("decide", card, "--offers", examples / "offers" / TWO, "--json")
+    steps = {
+        step["message"]
+        for decision in json.loads(shown.out)["decisions"]
+        for row in decision["criteria"]
+        for step in row["settle"]
+        if step["code"] == "predict.proof-measured-phase"
+    }
+    assert len(steps) == 1
+    (step,) = steps
+    assert "load, forward, backward, optimizer_step_first, optimizer_step_steady, eval, checkpoint, export" in step
