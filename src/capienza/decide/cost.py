@@ -117,8 +117,10 @@ def cost_of(offer: Offer, hours: Hours, storage_bytes: int | None = None) -> Cos
     if units is None:
         missing.append(NODES_UNKNOWN())
     by_hour = price.kind != "total"
-    least_hours = _paid_hours(price, hours.documented, whole_hours=False)
-    plan_hours = _paid_hours(price, hours.planned, whole_hours=True)
+    least_hours = plan_hours = Decimal(0)
+    if by_hour or offer.fees:
+        least_hours = _paid_hours(price, hours.documented, whole_hours=False)
+        plan_hours = _paid_hours(price, hours.planned, whole_hours=True)
     rate = price.money.amount * (units or 1)
     least = rate * least_hours if by_hour else rate
     plan = rate * plan_hours if by_hour else rate

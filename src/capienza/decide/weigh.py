@@ -75,9 +75,10 @@ class Stance(msgspec.Struct, frozen=True, kw_only=True):
 
 def weigh(stances: Iterable[Stance]) -> Finding:
     """The value of a set of statements; unknown without reasons when none of them speaks."""
-    ordered = sorted(stances, key=lambda stance: (-(stance.rank or 0), stance.evidence.id, stance.says))
-    if len(ordered) == 1 and ordered[0].says != "ran":
-        return _alone(ordered[0])
+    given = list(stances)
+    if len(given) == 1 and given[0].says != "ran":
+        return _alone(given[0])
+    ordered = sorted(given, key=lambda stance: (-(stance.rank or 0), stance.evidence.id, stance.says))
     top = max((stance.rank or 0 for stance in ordered if stance.says in DECISIVE), default=0)
     leading = [stance for stance in ordered if stance.says in DECISIVE and stance.rank == top]
     proofs = [stance for stance in ordered if stance.rank is None]
@@ -174,29 +175,38 @@ def merge(findings: Sequence[Finding]) -> Finding:
     """
     values = [finding.truth for finding in findings if finding.truth is not None]
     truth = all_of(values) if values else None
-    deciding = [finding for finding in findings if finding.truth is truth]
-    rest = [finding for finding in findings if finding.truth is not truth]
-    aside = [] if truth is Truth.FALSE else [finding for finding in rest if finding.truth is None]
-    return Finding(
-        truth=truth,
-        reasons=_distinct([f.reasons for f in deciding + aside]),
-        evidence=_distinct([f.evidence for f in deciding + rest]),
-        settle=_distinct([f.settle for f in deciding]) if truth is Truth.UNKNOWN else (),
-        failures=_distinct([f.failures for f in findings]),
-    )
+    reasons: tuple[Message, ...] = ()
+    evidence: tuple[EvidenceRef, ...] = ()
+    settle: tuple[Message, ...] = ()
+    failures: tuple[EvidenceRef, ...] = ()
+    rest: list[Finding] = []
+    for finding in findings:
+        if finding.failures:
+            failures = _with(failures, finding.failures)
+        if finding.truth is not truth:
+            rest.append(finding)
+            continue
+        reasons = _with(reasons, finding.reasons)
+        if finding.evidence:
+            evidence = _with(evidence, finding.evidence)
+        if finding.settle and truth is Truth.UNKNOWN:
+            settle = _with(settle, finding.settle)
+    for finding in rest:
+        if finding.evidence:
+            evidence = _with(evidence, finding.evidence)
+        if finding.truth is None and truth is not Truth.FALSE:
+            reasons = _with(reasons, finding.reasons)
+    return Finding(truth=truth, reasons=reasons, evidence=evidence, settle=settle, failures=failures)
 
 
-def _distinct(groups: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
-    """Each item once, in order; the handful there is compares faster than it hashes."""
-    filled = [group for group in groups if group]
-    if len(filled) < 2:
-        return filled[0] if filled else ()
-    found: list[T] = []
-    for group in filled:
-        for item in group:
-            if item not in found:
-                found.append(item)
-    return tuple(found)
+def _with(known: tuple[T, ...], more: tuple[T, ...]) -> tuple[T, ...]:
+    """What is known and each item of `more` that is not; the handful there is compares faster than it hashes."""
+    if not known:
+        return more
+    for item in more:
+        if item not in known:
+            known = (*known, item)
+    return known
 
 
 def conclude(criterion: str, findings: Sequence[Finding]) -> CriterionVerdict:
