@@ -12,7 +12,7 @@ from capienza.architecture.reading import MAX_LAYERS, Config
 from capienza.errors import phrase
 
 
-def read_gpt2_frame(config: Config) -> tuple[Config, Frame]:
+def read_gpt2_frame(config: Config, *, tied: bool = True) -> tuple[Config, Frame]:
     """The config with its common names as aliases, and its frame; both classes have the same defaults."""
     config = config.with_aliases(
         n_embd="hidden_size",
@@ -29,7 +29,7 @@ def read_gpt2_frame(config: Config) -> tuple[Config, Frame]:
         num_layers=config.dimension("n_layer", 12, maximum=MAX_LAYERS),
         vocab_size=config.dimension("vocab_size", 50257),
         max_positions=config.integer("n_positions", 1024),
-        tied_head=config.flag("tie_word_embeddings", default=True),
+        tied_head=config.flag("tie_word_embeddings", default=tied),
     )
     return config, frame
 

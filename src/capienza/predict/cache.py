@@ -17,8 +17,24 @@ from collections.abc import Iterator
 
 import msgspec
 
-from capienza.architecture.model import Architecture, Attention
+from capienza.architecture.model import Architecture, Attention, StatePart
 from capienza.formats.blocks import tensor_bytes
+
+
+class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine keeps beside the layers' own sizes.
+
+    `window_less` is how many tokens fewer than the window a sliding layer holds between steps; `conv_more` the
+    columns that a convolution's history keeps beyond kernel - 1.
+    """
+
+    window_less: int = 0
+    conv_more: int = 0
+
+
+PLAIN_RULE = CacheRule()
+TRANSFORMERS_RULE = CacheRule(window_less=1, conv_more=1)
+"""transformers 5.24: between steps a sliding layer holds window - 1 tokens, a convolution `kernel` columns."""
 
 
 class CacheNeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +49,9 @@ class CacheNeed(msgspec.Struct, frozen=True, kw_only=True):
     state_formula: str
 
 
-def cache_need(architecture: Architecture, tokens: int, cache_format: str, model_format: str) -> CacheNeed:
+def cache_need(
+    architecture: Architecture, tokens: int, cache_format: str, model_format: str, rule: CacheRule = PLAIN_RULE
+) -> CacheNeed:
     """The cache and the state of one sequence of `tokens` tokens.
 
     `cache_format` is the format of K and V, `model_format` that of the state parts that follow the model.
@@ -44,7 +62,7 @@ def cache_need(architecture: Architecture, tokens: int, cache_format: str, model
     lines = []
     for attention, layers in kinds.items():
         row = tensor_bytes((attention.cache_width,), cache_format)
-        kept = kept_tokens(attention, tokens)
+        kept = kept_tokens(attention, tokens, rule)
         windowed += layers * kept * row
         full += layers * tokens * row
         latent += layers * kept * row if attention.kind == "latent" else 0
@@ -54,7 +72,7 @@ def cache_need(architecture: Architecture, tokens: int, cache_format: str, model
     state_lines = []
     for kind, layers in states.items():
         for part in kind.parts:
-            part_bytes = tensor_bytes(part.shape, part.dtype or model_format)
+            part_bytes = tensor_bytes(kept_shape(part, rule), part.dtype or model_format)
             state += layers * part_bytes
             state_lines.append(f"{layers} {part.name} x {part_bytes}")
     return CacheNeed(
@@ -67,9 +85,17 @@ def cache_need(architecture: Architecture, tokens: int, cache_format: str, model
     )
 
 
-def kept_tokens(attention: Attention, tokens: int) -> int:
+def kept_tokens(attention: Attention, tokens: int, rule: CacheRule = PLAIN_RULE) -> int:
     """How many of a sequence's tokens the layer needs to keep."""
-    return tokens if attention.window is None else min(tokens, attention.window)
+    return tokens if attention.window is None else min(tokens, attention.window - rule.window_less)
+
+
+def kept_shape(part: StatePart, rule: CacheRule) -> tuple[int, ...]:
+    """The shape of a part of a state; a convolution's is [columns, channels]."""
+    if part.name != "conv":
+        return part.shape
+    columns, *channels = part.shape
+    return (columns + rule.conv_more, *channels)
 
 
 def _attentions(architecture: Architecture) -> Iterator[Attention]:

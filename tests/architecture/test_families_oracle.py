@@ -1,0 +1,90 @@
+"""Every family of `small_configs/`: tensors against transformers' modules, cache against its real cache objects."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+from random import Random
+
+import pytest
+from test_architecture_oracle import build_without_memory, configure, named_shapes
+
+from capienza.architecture.registry import describe
+from capienza.predict.cache import TRANSFORMERS_RULE, cache_need
+
+transformers = pytest.importorskip("transformers")
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.oracle
+
+TOKENS = 12
+CACHE_NAMES = ("cache", "past_key_values", "cache_params", "state", "mems")
+GENERATORS = {
+    model_type: generator
+    for found in pkgutil.iter_modules([str(Path(__file__).parent / "small_configs")])
+    for model_type, generator in importlib.import_module(f"small_configs.{found.name}").GENERATORS.items()
+}
+
+
+def small_config(model_type, seed):
+    """One config of a type; equal arguments give equal configs."""
+    return {"model_type": model_type, **GENERATORS[model_type](Random(f"{model_type} {seed}"))}
+
+
+def given_cache(output):
+    """The cache object of an output, with the name it goes by."""
+    return next((name, held) for name in CACHE_NAMES if (held := getattr(output, name, None)) is not None)
+
+
+def held_bytes(cache) -> int:
+    """Bytes of every floating tensor that a cache object holds, each storage once."""
+    seen: dict[int, int] = {}
+    visited: set[int] = set()
+    waiting = [cache]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in visited:
+            continue
+        visited.add(id(value))
+        if isinstance(value, torch.Tensor):
+            if value.is_floating_point() and value.numel():
+                seen[value.data_ptr()] = value.numel() * value.element_size()
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+        elif hasattr(value, "__dict__") and not isinstance(value, type | transformers.PreTrainedConfig):
+            waiting.extend(vars(value).values())
+    return sum(seen.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model_type", GENERATORS)
+def test_parameters_equal_those_of_transformers(model_type, seed):
+    config = small_config(model_type, seed)
+    model = build_without_memory(config)
+    architecture = describe(config)
+    ours = {parameter.name: parameter.shape for parameter in architecture.parameters}
+    assert len(ours) == len(architecture.parameters), "a name occurs twice"
+    assert ours == named_shapes(model)
+    tied = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    stored = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items() if name not in tied}
+    assert {buffer.name: buffer.shape for buffer in architecture.buffers} == stored
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("model_type", GENERATORS)
+def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed):
+    config = small_config(model_type, seed)
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(configure(config), dtype=torch.bfloat16).eval()
+    if hasattr(model.config, "_experts_implementation"):
+        model.config._experts_implementation = "eager"
+    with torch.no_grad():
+        cache = given_cache(model(torch.arange(TOKENS - 1)[None] % 40, use_cache=True))[1]
+        name = next(name for name in CACHE_NAMES if name in inspect.signature(model.forward).parameters)
+        cache = given_cache(model(torch.tensor([[7]]), **{name: cache}, use_cache=True))[1]
+    need = cache_need(describe(config), TOKENS, "bf16", "bf16", TRANSFORMERS_RULE)
+    assert need.windowed_bytes + need.state_bytes == held_bytes(cache)
