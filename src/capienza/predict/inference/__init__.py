@@ -1,0 +1,1 @@
+"""What each inference engine takes and offers, one file or package an engine."""

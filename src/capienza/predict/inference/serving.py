@@ -1,0 +1,100 @@
+"""What an engine is asked to run, in one form for all engines, and what it answers for one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from capienza.architecture.model import Architecture
+from capienza.errors import Message
+from capienza.formats.layout import Scheme
+from capienza.ledger.phase import Phase
+from capienza.predict.placement import Split
+from capienza.units import Range
+
+Options = Mapping[str, object]
+
+
+class Adapters(msgspec.Struct, frozen=True):
+    """LoRA adapters that an engine keeps slots for."""
+
+    slots: int
+    rank: int
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """A model on an engine. `options` have plain names (underscores, lower case).
+
+    `total_bytes` is what CUDA reports as one card's total, None when it is not known; `gpu` the card's name.
+    `unlisted_bytes` are resident weights that the architecture does not list (a vision side), whole on every rank.
+    """
+
+    architecture: Architecture
+    dtype: str
+    scheme: Scheme | None = None
+    split: Split = Split()
+    version: str | None = None
+    options: Options = {}
+    total_bytes: int | None = None
+    gpu: str = ""
+    required_tokens: int | None = None
+    concurrency: int | None = None
+    adapters: Adapters | None = None
+    unlisted_bytes: int = 0
+
+    def number(self, name: str, default: float) -> float:
+        """A numeric option, or the default where it is not stated."""
+        value = self.options.get(name)
+        return default if value is None or isinstance(value, str | bool) else float(value)  # type: ignore[arg-type]
+
+    def count(self, name: str) -> int | None:
+        """A whole-number option; None when it is not stated."""
+        value = self.options.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One amount on one GPU with its formula. `floor` 0 means that nothing of it is proved."""
+
+    name: str
+    amount: Range
+    phases: tuple[Phase, ...]
+    formula: Message
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine says that it offers, in its own words. Counts are None where the card's total is not known."""
+
+    budget_bytes: int | None = None
+    pool_bytes: int | None = None
+    block_size: int = 1
+    gpu_blocks: int | None = None
+    kv_tokens: int | None = None
+    max_concurrency: float | None = None
+    max_model_len: int | None = None
+
+
+class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank of a pipeline stage: every tensor-parallel rank of the stage holds the same."""
+
+    stage: int
+    figures: tuple[Figure, ...]
+    offer: Offer
+
+    def amount(self, name: str) -> Range | None:
+        """The amount of that name."""
+        return next((figure.amount for figure in self.figures if figure.name == name), None)
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine's answer, one for each pipeline stage; `notes` say which rules and defaults were taken."""
+
+    ranks: tuple[RankFigures, ...]
+    notes: tuple[Message, ...] = ()
+
+    @property
+    def tightest(self) -> RankFigures:
+        """The stage that offers least: all ranks use the smallest number of blocks."""
+        known = [rank for rank in self.ranks if rank.offer.gpu_blocks is not None]
+        return min(known, key=lambda rank: rank.offer.gpu_blocks or 0) if known else self.ranks[0]

@@ -1,0 +1,164 @@
+"""vLLM from flags to figures: what each stage's GPU holds, and the pool it offers.
+
+    pool = utilisation * CUDA total - weights - activation peak - outside PyTorch [- graphs, from 0.21]
+Source: `determine_available_memory` (0.6.5 to 0.33), checked to 0.01 GiB on 25 logs that print every term.
+"""
+
+from __future__ import annotations
+
+from capienza.errors import template
+from capienza.ledger.phase import Phase
+from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
+from capienza.predict.inference.vllm.defaults import Settings, settings
+from capienza.predict.inference.vllm.experts import padded_bytes
+from capienza.predict.inference.vllm.memory import (
+    CONTEXT_BYTES,
+    activation_peak_bytes,
+    graph_bytes,
+    outside_bytes,
+)
+from capienza.predict.inference.vllm.pages import PageRules, Pool, pool_of
+from capienza.predict.inference.weights import ResidentWeights, resident_weights
+from capienza.units import Range
+
+NEAREST_VERSION = template(
+    "predict.vllm-version",
+    "vLLM {found} is taken by the rules of {rules}",
+    "state engine.version on the card as the engine prints it",
+)
+ASSUMED_SETTINGS = template(
+    "predict.vllm-defaults",
+    "vLLM's own defaults are taken for: {names}",
+    "state them under engine.options on the card if the run sets them",
+)
+WEIGHTS = template(
+    "predict.vllm-weights",
+    "{tensors} B of tensors + {tables} B of rotary tables + {adapters} B of adapter slots"
+    " + {unlisted} B of parts outside the language model",
+)
+PEAK = template(
+    "predict.vllm-activation", "max(layers, sampler) with {tokens} tokens and {sequences} sequences in the profile run"
+)
+OUTSIDE = template("predict.vllm-outside", "typical of {ranks} GPUs of a copy")
+GRAPHS = template("predict.vllm-graphs", "typical of the sizes captured for {sequences} sequences")
+CONTEXT = template("predict.vllm-context", "typical of a CUDA context; outside the share that vLLM takes")
+KV = template("predict.vllm-kv", "{sequences} x {blocks} blocks x {block_bytes} B")
+RUNNING = (Phase.PREFILL, Phase.DECODE)
+LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
+
+
+def serve(serving: Serving) -> Served:
+    """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
+    chosen = settings(serving)
+    ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
+    notes = []
+    if not chosen.version.is_stated:
+        rules = ".".join(str(part) for part in chosen.version.number)
+        notes.append(NEAREST_VERSION(found=serving.version or "?", rules=rules))
+    if chosen.assumed:
+        notes.append(ASSUMED_SETTINGS(names=chosen.assumed))
+    return Served(ranks=ranks, notes=tuple(notes))
+
+
+def page_rules(serving: Serving, chosen: Settings) -> PageRules:
+    """What shapes the pages of one rank."""
+    auto = chosen.cache_format == "auto"
+    state = serving.options.get("mamba_ssm_cache_dtype")
+    return PageRules(
+        version=chosen.version,
+        block_size=chosen.block_size,
+        cache_format=serving.dtype if auto else chosen.cache_format,
+        model_format=serving.dtype,
+        tensor_parallel=serving.split.tensor_parallel,
+        state_format=str(state) if state not in (None, "auto") else None,
+        keeps_windows=chosen.keeps_windows,
+        caches_prefixes=chosen.caches_prefixes,
+        draft_layers=chosen.draft_layers,
+    )
+
+
+def rank_pool(serving: Serving, chosen: Settings, layers: range) -> Pool | None:
+    """The blocks of one rank that holds `layers`."""
+    return pool_of(serving.architecture, layers, page_rules(serving, chosen))
+
+
+def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankFigures:
+    split, architecture = serving.split, serving.architecture
+    pool = rank_pool(serving, chosen, weights.layers)
+    peak = activation_peak_bytes(architecture, chosen, split.tensor_parallel)
+    outside = outside_bytes(chosen, split.ranks, serving.gpu)
+    graphs = graph_bytes([architecture.layers[index] for index in weights.layers], chosen)
+    figures = [
+        Figure(
+            name="weights",
+            amount=Range(weights.tensor_bytes, weights.total_bytes, weights.total_bytes),
+            phases=LOADED,
+            formula=WEIGHTS(
+                tensors=weights.tensor_bytes,
+                tables=weights.table_bytes,
+                adapters=weights.adapter_bytes,
+                unlisted=weights.unlisted_bytes,
+            ),
+        ),
+        Figure(
+            name="activation_peak",
+            amount=Range(0, peak, peak),
+            phases=(Phase.PROFILE_WARMUP, *RUNNING),
+            formula=PEAK(tokens=chosen.max_num_batched_tokens, sequences=chosen.max_num_seqs),
+        ),
+        Figure(
+            name="non_torch",
+            amount=Range(0, outside, outside),
+            phases=LOADED,
+            formula=OUTSIDE(ranks=split.ranks),
+        ),
+        Figure(
+            name="cuda_graph",
+            amount=Range(0, graphs, graphs),
+            phases=(Phase.GRAPH_CAPTURE, *RUNNING),
+            formula=GRAPHS(sequences=chosen.max_num_seqs),
+        ),
+        Figure(
+            name="context",
+            amount=Range(0, CONTEXT_BYTES, CONTEXT_BYTES),
+            phases=LOADED,
+            formula=CONTEXT(),
+        ),
+    ]
+    taken = weights.total_bytes + peak + outside + (graphs if chosen.version.is_at_least(0, 21) else 0)
+    return RankFigures(
+        stage=weights.stage,
+        figures=(*figures, *_needed(serving, chosen, pool)),
+        offer=_offer(serving, chosen, pool, taken),
+    )
+
+
+def _needed(serving: Serving, chosen: Settings, pool: Pool | None) -> tuple[Figure, ...]:
+    """KV and state of the required load, in whole blocks."""
+    tokens, sequences = serving.required_tokens, serving.concurrency
+    if pool is None or tokens is None or sequences is None:
+        return ()
+    blocks = pool.blocks_for(tokens, chosen.max_num_batched_tokens)
+    amount = sequences * blocks * pool.block_bytes
+    formula = KV(sequences=sequences, blocks=blocks, block_bytes=pool.block_bytes)
+    return (Figure(name="kv_cache", amount=Range.exact(amount), phases=RUNNING, formula=formula),)
+
+
+def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: int) -> Offer:
+    total = serving.total_bytes
+    budget = None if total is None else int(chosen.utilization * total)
+    pool_bytes = chosen.pool_bytes
+    if pool_bytes is None and budget is not None:
+        pool_bytes = budget - taken_bytes
+    if pool is None or pool_bytes is None:
+        return Offer(budget_bytes=budget, pool_bytes=pool_bytes, max_model_len=chosen.max_model_len)
+    length, batched = chosen.max_model_len, chosen.max_num_batched_tokens
+    return Offer(
+        budget_bytes=budget,
+        pool_bytes=pool_bytes,
+        block_size=pool.block_size,
+        gpu_blocks=pool.blocks(pool_bytes),
+        kv_tokens=pool.tokens(pool_bytes, length, batched) if length else None,
+        max_concurrency=pool.concurrency(pool_bytes, length, batched) if length else None,
+        max_model_len=length,
+    )
