@@ -897,9 +897,3 @@ def test_an_exclusion_gives_what_fails_and_nothing_else():
     offer = make_offer(host=OfferHost(ram_bytes=1))
     verdict = judge(offer=offer).criterion("placement")
     assert (verdict.state, codes(verdict.reasons), verdict.settle) == ("exclude", ["decide.ram-below"], ())
-
-
-def test_gpus_with_one_floor_share_a_reason():
-    sizing = make_sizing(ledger=make_ledger(30 * GIB, 31 * GIB, 32 * GIB, gpus=4))
-    (reason,) = judge(sizing=sizing, records=()).criterion("memory").reasons
-    assert reason.parameters["devices"] == ["gpu:0", "gpu:1", "gpu:2", "gpu:3"]

@@ -107,9 +107,15 @@ def gpus_per_copy(card: Card) -> int:
 def gpus_to_spread(card: Card, offer: Offer) -> int:
     """GPUs that one copy may be spread over: all of the offer while the card states no placement.
 
-    An exclusion by arithmetic has to hold for whatever placement is chosen later.
+    Figure, scope and texts of the offer are all about this many: the even share over all of them is what the
+    fullest GPU holds at least under whatever placement is chosen later.
     """
     return offer.gpus if card.placement is None else gpus_per_copy(card)
+
+
+def is_placement_open(card: Card, offer: Offer) -> bool:
+    """Does the card leave open over how many of the offer's GPUs one copy is spread? One GPU leaves no choice."""
+    return card.placement is None and offer.gpus > 1
 
 
 def gpus_in_all(card: Card) -> int:

@@ -78,7 +78,7 @@ def _decisions(
             if (offer.gpu, gpus) not in sizings:
                 sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
             sizing = sizings[offer.gpu, gpus]
-            needs = needs_of(card, sizing, offer.gpu, provider, named)
+            needs = needs_of(card, sizing, offer.gpu, gpus, provider, named)
             case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
             known = classes[key] = _judge_class(case)
         yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)

@@ -6,8 +6,8 @@ smaller. Everything else in the scope must be equal.
 
 from __future__ import annotations
 
-from capienza.decide.case import Case
-from capienza.decide.need import IDENTITY, LOAD, unstated
+from capienza.decide.case import Case, is_placement_open
+from capienza.decide.need import IDENTITY, LOAD, NOT_STATED, unstated
 from capienza.decide.verdict import cite
 from capienza.decide.weigh import Stance, in_scope
 from capienza.errors import Message, template
@@ -54,8 +54,12 @@ MEASURE = template(
 
 
 def required_load(case: Case) -> tuple[Message, ...]:
-    """What the card leaves open and a run could therefore not be compared with."""
-    return unstated(case.needs[0], (*IDENTITY, *LOAD[case.card.task]))
+    """What the card leaves open and a run could therefore not be compared with.
+
+    A run shows the placement it was made with; while the card states none, none is the required one.
+    """
+    placement = (NOT_STATED(field="placement"),) if is_placement_open(case.card, case.offer) else ()
+    return (*unstated(case.needs[0], (*IDENTITY, *LOAD[case.card.task])), *placement)
 
 
 def runs(case: Case, need: Scope, *quantities: str) -> tuple[list[Record], list[Record], list[Message]]:
