@@ -243,3 +243,53 @@ def test_one_line_asks_for_the_peaks_of_all_phases(capienza, examples):
     assert len(steps) == 1
     (step,) = steps
     assert "load, forward, backward, optimizer_step_first, optimizer_step_steady, eval, checkpoint, export" in step
+
+
+WORKED = """capienza: 1
+name: x
+model: {parameters: 7e9, bits: 16}
+task: inference
+budget: {cap: 300 USD}
+calendar: {%s, deadline: "2026-12-12T00:00:00+01:00", steps: [{name: run, hours: %s, basis: measured}]}
+"""
+IN_FORMS = {
+    "yaml": "- {id: a, provider: p, gpu: L4, cards: 1, days: 30, total: 5 USD, starts: 2026-12-11,"
+    " document: {id: d, retrieved: 2026-11-29}}\n",
+    "jsonl": json.dumps(
+        {"id": "a", "provider": "p", "gpu": "L4", "cards": 1, "days": 30, "total": "5 USD"}
+        | {"starts": "2026-12-11", "document": {"id": "d", "retrieved": "2026-11-29"}}
+    )
+    + "\n",
+    "csv": "id,provider,gpu,cards,days,total,starts,document.id,document.retrieved\n"
+    "a,p,L4,1,30,5 USD,2026-12-11,d,2026-11-29\n",
+}
+IN_FORMS["json"] = f"[{IN_FORMS['jsonl']}]"
+
+
+@pytest.mark.parametrize("form", IN_FORMS)
+@pytest.mark.parametrize(
+    "zone, hours, fits",
+    [
+        ("timezone: Europe/Rome", 24, True),
+        ("timezone: Europe/Rome", "24.01", False),
+        ("timezone: UTC", 23, True),
+        ("timezone: UTC", 24, False),
+        ("timezone: America/New_York", 19, False),
+        ("", 23, True),
+        ("", 24, False),
+    ],
+)
+def test_a_bare_date_of_an_offer_is_a_day_of_the_cards_time_zone(tmp_path, form, zone, hours, fits):
+    """Midnight in Rome is an hour before that of Greenwich: whether the deadline holds turns on it."""
+    import datetime
+
+    from capienza.api.deciding import decide
+
+    card, offers = tmp_path / "card.yaml", tmp_path / f"offers.{form}"
+    card.write_text((WORKED % (zone, hours)).replace("{, ", "{"))
+    offers.write_text(IN_FORMS[form])
+    decided = decide(card, [offers], now=datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC))
+    (one,) = decided.judged
+    assert one.decision.criterion("budget").state == ("admissible" if fits else "exclude")
+    codes = {finding.message.code for finding in decided.findings.kept}
+    assert ("catalog.day-in-utc" in codes) is (zone == "")

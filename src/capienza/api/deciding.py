@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import zoneinfo
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capienza import __version__
 from capienza.api.offer_files import offers as read_all
 from capienza.card.load import load_card
-from capienza.card.model import Card
+from capienza.card.model import Calendar, Card
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
 from capienza.catalog.notes import Findings
@@ -48,7 +49,7 @@ def decide(
     record_findings: list[Message] = []
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
     findings = Findings()
-    candidates = catalogue_offers(read_card) if offers is None else read_all(offers, findings)
+    candidates = catalogue_offers(read_card) if offers is None else read_all(offers, findings, zone_of(read_card))
     return Decided(
         card=read_card,
         model=model,
@@ -58,6 +59,12 @@ def decide(
         findings=findings,
         record_findings=tuple(record_findings),
     )
+
+
+def zone_of(card: Card) -> datetime.tzinfo | None:
+    """The time zone of bare dates, in the offers as in the card itself; None where the card states none."""
+    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
+    return None if name is None else zoneinfo.ZoneInfo(name)
 
 
 def sizing_for(card: Card, model: Model) -> SizingFor:
