@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from capienza.card.model import Card, Placement
+from capienza.card.model import Card, Host, Placement
 from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.cost import Cost, Hours
 from capienza.decide.verdict import EvidenceRef
@@ -129,6 +129,12 @@ def gpus_in_all(card: Card) -> int:
     copy = gpus_per_copy(card)
     divided = placement.tensor_parallel * placement.pipeline_parallel * placement.data_parallel
     return copy if copy == divided else copy * placement.data_parallel
+
+
+def storage_needed(card: Card) -> int | None:
+    """Bytes of disk that the card needs, for fees by stored volume; None when it does not say."""
+    storage = card.host.storage_bytes if isinstance(card.host, Host) else None
+    return storage if isinstance(storage, int) else None
 
 
 def _index(records: Iterable[Record]) -> dict[str, list[Record]]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from capienza.card.model import Calendar, Card, Host
+from capienza.card.model import Calendar, Card
 from capienza.catalog.offer import GpuClaim, Offer
-from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread
+from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread, storage_needed
 from capienza.decide.cost import Hours, cost_of, hours_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
@@ -95,7 +95,6 @@ def _case(
     hours: Hours,
 ) -> Case:
     document, problem = document_of(offer, now)
-    storage = card.host.storage_bytes if isinstance(card.host, Host) else None
     return Case(
         card=card,
         offer=offer,
@@ -107,7 +106,7 @@ def _case(
         document=document,
         document_problem=problem,
         hours=hours,
-        cost=cost_of(offer, hours, storage if isinstance(storage, int) else None),
+        cost=cost_of(offer, hours, storage_needed(card)),
     )
 
 

@@ -8,7 +8,7 @@ time. All moments are compared in UTC. No duration is presumed: hypothetical hou
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import NamedTuple
 
 import msgspec
@@ -62,6 +62,11 @@ SETTLE_DURATIONS = template(
     "decide.settle-durations-open",
     "measure the steps in a pilot and write their hours with basis: measured",
     "run a pilot of {card} and record how long it took",
+)
+NO_TIME = template(
+    "decide.settle-no-time",
+    "whatever the steps take, the cap or the calendar leaves this offer no time for them",
+    "look for an offer that costs less, or can be used earlier or longer",
 )
 START_UNDOCUMENTED = template(
     "decide.start-undocumented",
@@ -129,6 +134,28 @@ def finish_of(case: Case, calendar: Calendar, hours: Hours) -> datetime.datetime
     return shift(window_of(case, calendar, max(openings)).earliest, hours.planned)
 
 
+def settle_durations(case: Case, available: Decimal | None) -> Message:
+    """The measurement that settles the durations, with the hours it may come to; None: nothing limits them."""
+    if available is None:
+        return SETTLE_DURATIONS(card=card_file(case))
+    if available <= 0:
+        return NO_TIME()
+    return SETTLE_HYPOTHETICAL(available=show_hours(available, ROUND_FLOOR), card=card_file(case))
+
+
+def tightest_durations(steps: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The steps, with what settles the durations said once: cap and calendar both have to hold."""
+    limits = [step for step in steps if step.code in (SETTLE_DURATIONS.code, SETTLE_HYPOTHETICAL.code, NO_TIME.code)]
+    if len(limits) < 2:
+        return steps
+    tightest = min(limits, key=_limit)
+    return tuple(dict.fromkeys(tightest if step in limits else step for step in steps))
+
+
+def _limit(step: Message) -> Decimal:
+    return Decimal(0) if step.code == NO_TIME.code else Decimal(str(step.parameters.get("available", "Infinity")))
+
+
 def hours_between(start: datetime.datetime, end: datetime.datetime) -> Decimal:
     """Hours from one moment to another, both in UTC."""
     span = end - start
@@ -151,9 +178,9 @@ def utc(moment: datetime.datetime) -> datetime.datetime:
         return moment.replace(tzinfo=datetime.UTC)
 
 
-def show_hours(hours: Decimal) -> str:
-    """Hours without needless zeros."""
-    return f"{hours.quantize(Decimal('0.01')).normalize():f}"
+def show_hours(hours: Decimal, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Hours without needless zeros; a limit is rounded down."""
+    return f"{hours.quantize(Decimal('0.01'), rounding).normalize():f}"
 
 
 def _hour_limits(offer: Offer) -> tuple[Decimal, ...]:
@@ -249,12 +276,7 @@ def _open_points(
     elif not hours.is_documented:
         hypothetical = hours.planned - hours.documented
         reasons.append(HYPOTHETICAL(hypothetical=show_hours(hypothetical), planned=show_hours(hours.planned)))
-        file, available = card_file(case), window.available_hours
-        settle.append(
-            SETTLE_DURATIONS(card=file)
-            if available is None
-            else SETTLE_HYPOTHETICAL(available=show_hours(available), card=file)
-        )
+        settle.append(settle_durations(case, window.available_hours))
     if opens is None and window.latest is not None:
         reasons.append(START_UNDOCUMENTED())
         latest_start = shift(window.latest, -hours.planned) or window.earliest
