@@ -66,13 +66,14 @@ def _decisions(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
 ) -> Iterator[Decision]:
     sizings: dict[tuple[GpuClaim, int], Sizing] = {}
-    classes: dict[tuple[GpuClaim, int, str | None, str | None], CardClass] = {}
+    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], CardClass] = {}
     hours = hours_of(card.calendar)
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
         named = offer.id if offer.id in evidence.offers else None
         gpus = gpus_to_spread(card, offer)
-        key = (offer.gpu, gpus, provider, named)
+        # An offer with too few GPUs is told so: it is no class with those that have enough.
+        key = (offer.gpu, gpus, min(gpus, offer.gpus), provider, named)
         known = classes.get(key)
         if known is None:
             if (offer.gpu, gpus) not in sizings:
@@ -135,7 +136,7 @@ def _decision(case: Case, known: CardClass) -> Decision:
     state = STATE_OF[truth]
     calendar = case.card.calendar
     finish = None
-    if state == "admissible" and isinstance(calendar, Calendar):
+    if state != "exclude" and isinstance(calendar, Calendar):
         finish = finish_of(case, calendar, case.hours)
     return Decision(
         offer=case.offer.id,

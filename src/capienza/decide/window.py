@@ -22,7 +22,7 @@ from capienza.decide.need import NOT_STATED
 from capienza.decide.runs import card_file
 from capienza.decide.verdict import Finding
 from capienza.decide.weigh import Stance, weigh
-from capienza.errors import Message, template
+from capienza.errors import Message, phrase, template
 from capienza.truth import Truth
 
 DEADLINE_PASSED = template(
@@ -37,16 +37,16 @@ WINDOW_SHUT = template(
 )
 WINDOW_SHORT = template(
     "decide.window-short",
-    "the plan has {needed} documented hours; {available} can be used",
+    "the plan has {needed} {hours}; {available} can be used",
     "look for a longer or earlier offer",
 )
 WINDOW_ENOUGH = template(
     "decide.window-enough",
-    "the plan has {needed} documented hours; {available} can be used",
+    "the plan has {needed} {hours}; {available} can be used",
 )
 WINDOW_OPEN = template(
     "decide.window-open",
-    "the plan has {needed} documented hours, and no deadline or end of the offer limits them",
+    "the plan has {needed} {hours}, and no deadline or end of the offer limits them",
 )
 HYPOTHETICAL = template(
     "decide.durations-hypothetical",
@@ -75,7 +75,7 @@ START_UNDOCUMENTED = template(
 )
 SETTLE_START = template(
     "decide.settle-start",
-    "have the document state starts_at; {latest_start} or earlier settles it",
+    "have the document state the start (starts in the offers file); {latest_start} or earlier settles it",
     "ask the seller",
 )
 INTERRUPTIBLE = template(
@@ -88,6 +88,14 @@ START_UNREADABLE = template(
     "document {document} states starts_at as {found}, which is not a moment with an offset",
     "write it as 2026-12-07T08:00:00Z",
 )
+
+
+PROVED_HOURS = {
+    ("documented",): phrase("documented hours"),
+    ("measured",): phrase("measured hours"),
+    ("documented", "measured"): phrase("measured or documented hours"),
+}
+"""The hours that count, by what the card says they rest on."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,11 +135,16 @@ def judge_calendar(case: Case, calendar: Calendar, hours: Hours) -> Finding:
 
 
 def finish_of(case: Case, calendar: Calendar, hours: Hours) -> datetime.datetime | None:
-    """The documented end of the work: documented durations from a documented start; None without both."""
-    openings = [moment for moment, _ in _openings(case)[0] if moment is not None]
-    if not openings or not hours.is_documented or case.document is None:
+    """The documented end of the work: documented durations from a documented start; None without both.
+
+    Where the seller may interrupt the use, a documented duration does not hold.
+    """
+    if not hours.is_documented or case.document is None or case.offer.price.interruptible:
         return None
-    return shift(window_of(case, calendar, max(openings)).earliest, hours.planned)
+    openings = [moment for moment, _ in _openings(case)[0] if moment is not None]
+    if not openings:
+        return None
+    return shift(_examined(case, calendar, hours, max(openings)).window.earliest, hours.planned)
 
 
 def settle_durations(case: Case, available: Decimal | None) -> Message:
@@ -222,12 +235,8 @@ def _stance(case: Case, calendar: Calendar, hours: Hours, opening: tuple[datetim
             reasons=(*reasons, *stated.doubts),
             settle=(*settle, *stated.doubts),
         )
-    needed, available = show_hours(hours.documented), window.available_hours
-    enough = (
-        WINDOW_OPEN(needed=needed)
-        if available is None
-        else WINDOW_ENOUGH(needed=needed, available=show_hours(available))
-    )
+    available, words = window.available_hours, _proved(calendar, hours)
+    enough = WINDOW_OPEN(**words) if available is None else WINDOW_ENOUGH(**words, available=show_hours(available))
     return Stance(says="supports", rank=stated.rank, evidence=stated.evidence, reasons=(enough,))
 
 
@@ -259,8 +268,14 @@ def _failure(case: Case, calendar: Calendar, hours: Hours, window: Window) -> Me
     if window.latest is not None and window.latest <= window.earliest:
         return WINDOW_SHUT(earliest=window.earliest.isoformat(), latest=window.latest.isoformat())
     if window.available_hours is not None and hours.documented > window.available_hours:
-        return WINDOW_SHORT(needed=show_hours(hours.documented), available=show_hours(window.available_hours))
+        return WINDOW_SHORT(**_proved(calendar, hours), available=show_hours(window.available_hours))
     return None
+
+
+def _proved(calendar: Calendar, hours: Hours) -> dict[str, str]:
+    """How many hours count, under the name of what they rest on."""
+    bases = tuple(sorted({step.basis for step in calendar.steps} - {"hypothetical"}))
+    return {"needed": show_hours(hours.documented), "hours": PROVED_HOURS[bases]}
 
 
 def _open_points(

@@ -69,8 +69,17 @@ CONVERTED = template(
 def judge(case: Case) -> CriterionVerdict:
     """Are cap and window met by what documents state?"""
     verdict = conclude(CRITERION, [_budget(case), _calendar(case)])
-    steps = tightest_durations(verdict.settle)
-    return verdict if steps is verdict.settle else msgspec.structs.replace(verdict, settle=steps)
+    steps, reasons = tightest_durations(verdict.settle), (*verdict.reasons, *_unsaid(case, verdict))
+    if steps is verdict.settle and len(reasons) == len(verdict.reasons):
+        return verdict
+    return msgspec.structs.replace(verdict, settle=steps, reasons=reasons)
+
+
+def _unsaid(case: Case, verdict: CriterionVerdict) -> list[Message]:
+    """How the amount was understood, where only the calendar is open and the verdict would not say it."""
+    if verdict.state != "to_confirm" or not isinstance(case.card.budget, Budget) or case.document is None:
+        return []
+    return [note for note in case.cost.notes if note not in verdict.reasons]
 
 
 def same_for_all(card: Card) -> bool:

@@ -14,7 +14,15 @@ from capienza.canon import digest
 from capienza.decide.case import Case, is_placement_open
 from capienza.decide.need import NOT_STATED
 from capienza.decide.readings import cycle_of
-from capienza.decide.runs import card_file, doubt, not_completed, required_load, runs, settle_by_measuring
+from capienza.decide.runs import (
+    card_file,
+    doubt,
+    has_too_few_gpus,
+    not_completed,
+    required_load,
+    runs,
+    settle_by_measuring,
+)
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
 from capienza.errors import Message, template
@@ -293,6 +301,8 @@ def _predicted(case: Case) -> list[Message]:
 
 def _settle(case: Case) -> tuple[Message, ...]:
     """The run that settles it, and the proof each unknown entry of the prediction expects."""
+    if has_too_few_gpus(case):
+        return settle_by_measuring(case)
     entries = case.sizing.ledger.entries if case.sizing.ledger else ()
     proofs = one_proof_for_all(entry.expected_proof for entry in entries if entry.expected_proof is not None)
     usable = case.sizing.capacity.smallest_usable_bytes if case.sizing.capacity else None
