@@ -50,7 +50,7 @@ def test_everything_excluded_has_its_own_exit_code(capienza, examples, tmp_path)
 def test_one_cell_can_be_followed_to_its_evidence(capienza, examples):
     card, offers = examples / "cards" / "llama-3.1-8b.yaml", examples / "offers" / "market.yaml"
     shown = capienza("decide", card, "--offers", offers, "--why", "pay-t4", "memory")
-    assert shown.code == 0
+    assert shown.code == 10
     assert "calculation" in shown.out
     document = json.loads(capienza("decide", card, "--offers", offers, "--why", "pay-t4", "memory", "--json").out)
     assert (document["state"], document["criterion"]) == ("exclude", "memory")
@@ -293,3 +293,26 @@ def test_a_bare_date_of_an_offer_is_a_day_of_the_cards_time_zone(tmp_path, form,
     assert one.decision.criterion("budget").state == ("admissible" if fits else "exclude")
     codes = {finding.message.code for finding in decided.findings.kept}
     assert ("catalog.day-in-utc" in codes) is (zone == "")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--format", "md")])
+@pytest.mark.parametrize("offers, code", [("{0}{1}", 10), ("{0}", 11)])
+def test_asking_why_does_not_change_the_exit_code(capienza, examples, tmp_path, offers, code, form):
+    """One offer is excluded in both files; what decides is whether anything is left."""
+    small = "- {id: small, provider: p, gpu: RTX 4060, cards: 1, days: 1, total: 5 USD}\n"
+    large = "- {id: large, provider: p, gpu: A40, cards: 1, days: 1, total: 5 USD}\n"
+    file = tmp_path / "offers.yaml"
+    file.write_text(offers.format(small, large))
+    call = ("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", file, *form)
+    assert capienza(*call).code == code
+    assert capienza(*call, "--why", "small", "memory").code == code
+
+
+def test_asking_why_reads_the_offers_to_their_end(capienza, examples, tmp_path):
+    file = tmp_path / "offers.yaml"
+    file.write_text(
+        "- {id: a, provider: p, gpu: A40, cards: 1, days: 1, total: 5 USD}\n"
+        "- {id: b, provider: p, gpu: A40, cards: 0}\n"
+    )
+    shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", file, "--why", "a", "memory")
+    assert (shown.code, shown.out) == (3, "")
