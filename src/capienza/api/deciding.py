@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capienza import __version__
+from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
 from capienza.card.load import load_card
 from capienza.card.model import Calendar, Card
@@ -23,7 +24,7 @@ from capienza.evidence.record import Record
 from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
-from capienza.predict.model import Model, load_model, stored_format
+from capienza.predict.model import Model, stored_format
 from capienza.predict.options import option_notes
 from capienza.predict.sizing import build_ledger, cache_format
 
@@ -44,7 +45,7 @@ def decide(
     `VerificationError` for a record that does not verify.
     """
     read_card = card if isinstance(card, Card) else load_card(card)
-    model = load_model(read_card.model)
+    model = model_of(read_card)
     moment = now or datetime.datetime.now(datetime.UTC)
     record_findings: list[Message] = []
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 
+from capienza.api.models import model_of
 from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
 from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
-from capienza.predict.model import load_model
 from capienza.predict.sizing import build_ledger
 
 CARD_SUFFIXES = (".yaml", ".yml")
@@ -58,7 +58,7 @@ def size(
         card = _card(card_or_model)
     else:
         card = bare_card(str(card_or_model), revision, tokens, concurrency, weights)
-    model = load_model(card.model)
+    model = model_of(card)
     name, asked_gpus = split_gpu(gpu) if gpu is not None else (None, None)
     ledger = build_ledger(card, model, _gpus(card, asked_gpus))
     sizing = Sizing(card=card, model=model, ledger=ledger)
