@@ -173,7 +173,24 @@ def test_the_placement_of_the_card_stands_beside_a_gpu_too(capienza, examples, t
     alone = json.loads(capienza("size", card, "--gpu", "L40S", "--json").out)
     assert alone["gpus"] == ["gpu:0", "gpu:1"]
     assert not alone["fit"]["is_excluded"]
-    assert capienza("size", card, "--gpu", "L40Sx4").code == 2
+    assert json.loads(capienza("size", card, "--gpu", "L40Sx2", "--json").out) == alone | {
+        "fit": alone["fit"] | {"asked": "L40S"}
+    }
+
+
+@pytest.mark.parametrize("placement, stated", [("{gpus: 2}", 2), ("{tensor_parallel: 4}", 4), ("{gpus: 1}", 1)])
+@pytest.mark.parametrize("asked", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("written", ["L40Sx{0}", "L40S x {0}", "{0} x L40S"])
+def test_another_number_of_gpus_than_the_card_states_is_refused(
+    capienza, examples, tmp_path, placement, stated, asked, written
+):
+    card = tmp_path / "card.yaml"
+    model = examples / "configs" / "Qwen--Qwen3-8B"
+    card.write_text(f"capienza: 1\nname: x\nmodel: {{path: {model}}}\ntask: inference\nplacement: {placement}\n")
+    shown = capienza("size", card, "--gpu", written.format(asked))
+    assert shown.code == (0 if asked == stated else 2)
+    if asked != stated:
+        assert f"--gpu asks for {asked} GPUs, the card places a copy on {stated}" in shown.err
 
 
 def test_a_new_card_takes_a_folder_as_it_is_written(capienza, examples, monkeypatch):

@@ -86,20 +86,20 @@ def _gpus(card: Card, asked: int | None) -> int:
     if not isinstance(card.placement, Placement):
         return asked or 1
     stated = card.placement.gpus_per_copy
-    if asked not in (None, 1, stated):
+    if asked not in (None, stated):
         raise UsageError(OTHER_PLACEMENT(asked=asked, stated=stated))
     return stated
 
 
-def split_gpu(text: str) -> tuple[str, int]:
-    """Take "H100 SXMx8", "H100 SXM x 8" or "8 x H100 SXM" as eight of them and "H100 SXM" as one.
+def split_gpu(text: str) -> tuple[str, int | None]:
+    """Take "H100 SXMx8", "H100 SXM x 8" or "8 x H100 SXM" as eight of them; "H100 SXM" says no number.
 
     Raises `UsageError`.
     """
     match = _COUNT_FIRST.fullmatch(text) or _COUNT_LAST.fullmatch(text)
-    name, count = (match["name"], match["count"]) if match else (text, "1")
-    gpus = int(count) if len(count) <= 6 else 0
-    if not (name.strip() and 1 <= gpus <= MAX_GPUS):
+    name, count = (match["name"], match["count"]) if match else (text, None)
+    gpus = None if count is None else int(count) if len(count) <= 6 else 0
+    if not name.strip() or (gpus is not None and not 1 <= gpus <= MAX_GPUS):
         raise UsageError(GPU_COUNT(found=text))
     return name.strip().strip("'\""), gpus
 
