@@ -211,3 +211,17 @@ def test_data_parallel_copies_share_the_sequences(capienza, examples, tmp_path, 
     cache = entry(json.loads(capienza("size", card, "--json").out), "kv_cache")["amount"]["floor_bytes"]
     # 48 layers, 4 K and V heads of 128, 2 bytes: 98,304 bytes for each token.
     assert cache == sequences * 32768 * 98_304
+
+
+@pytest.mark.parametrize("path", ["Qwen--Qwen3-8B", "Qwen--Qwen3-8B/config.json"])
+def test_the_revision_that_the_card_states_is_shown(capienza, examples, tmp_path, path):
+    card = tmp_path / "card.yaml"
+    model = f"{{path: {examples / 'configs' / path}, revision: my-own-name}}"
+    text = f"capienza: 1\nname: x\nmodel: {model}\ntask: inference\n"
+    card.write_text(text)
+    assert json.loads(capienza("size", card, "--json").out)["model"]["revision"] == "my-own-name"
+    assert "my-own-name" in capienza("size", card, "--format", "md").out
+    assert "revision my-own-name" in capienza("size", card).out
+    card.write_text(text.replace(", revision: my-own-name", ""))
+    assert json.loads(capienza("size", card, "--json").out)["model"]["revision"] is None
+    assert "not stated" in capienza("size", card, "--format", "md").out

@@ -88,7 +88,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
             model_name=card.model.id or (Path(card.model.path).name if card.model.path else None),
-            revision=model.revision or card.model.revision,
+            revision=model.revision,
             weight_format=card.weights.format or stored_format(model),
             kv_format=cache_format(card, model) if card.task == "inference" else None,
             source=f"capienza {__version__}",
