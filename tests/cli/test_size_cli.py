@@ -225,3 +225,20 @@ def test_the_revision_that_the_card_states_is_shown(capienza, examples, tmp_path
     card.write_text(text.replace(", revision: my-own-name", ""))
     assert json.loads(capienza("size", card, "--json").out)["model"]["revision"] is None
     assert "not stated" in capienza("size", card, "--format", "md").out
+
+
+@pytest.mark.parametrize("form", ["text", "md"])
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_weights_only_of_several_gpus_is_called_a_share(capienza, examples, tmp_path, form, gpus):
+    card = tmp_path / "card.yaml"
+    card.write_text(
+        f"capienza: 1\nname: x\nmodel: {{path: {examples / 'configs' / 'Qwen--Qwen3-8B'}}}\ntask: inference\n"
+        f"reserve: {{amount: 6 GiB, reason: guess}}\nplacement: {{gpus: {gpus}}}\n"
+    )
+    whole = json.loads(capienza("size", card, "--json").out)["weights_only"]["ceiling_bytes"]
+    lines = capienza("size", card, *(("--format", form) if form == "md" else ())).out.splitlines()
+    weights, envelope = (next(line for line in lines if name in line) for name in ("weights only", "indicative env"))
+    assert f"{whole // gpus:,} B" in weights
+    assert (f"at least {whole // gpus:,} B" in weights) is (gpus > 1)
+    assert (f"even share over {gpus} GPUs" in weights) is (gpus > 1)
+    assert ("at least" in envelope) is (gpus > 1)
