@@ -98,12 +98,19 @@ def fill(
 SUGGESTION = template("suggestion", "meant was probably {suggestion}", "Did you mean {suggestion}?")
 
 
-def with_suggestion(message: Message, suggestion: str | None) -> Message:
-    """The message with what was probably meant as its hint, where that is known."""
+EITHER = template(
+    "suggestion-either", "meant was probably {suggestion} or {other}", "Did you mean {suggestion} or {other}?"
+)
+
+
+def with_suggestion(message: Message, suggestion: str | tuple[str, str] | None) -> Message:
+    """The message with what was probably meant as its hint, where that is known: one thing, or either of two."""
     if not suggestion:
         return message
-    parameters = {**message.parameters, "suggestion": suggestion}
-    return msgspec.structs.replace(message, hint=SUGGESTION.hint, parameters=parameters)
+    one, other = (suggestion, None) if isinstance(suggestion, str) else suggestion
+    words: dict[str, Parameter] = {"suggestion": one} if other is None else {"suggestion": one, "other": other}
+    hint = SUGGESTION.hint if other is None else EITHER.hint
+    return msgspec.structs.replace(message, hint=hint, parameters={**message.parameters, **words})
 
 
 class Place(msgspec.Struct, frozen=True):

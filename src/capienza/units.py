@@ -132,8 +132,11 @@ def parse_money(text: str) -> Money:
     return Money(Decimal(match[1]), match[2])
 
 
-def meant_size(text: str) -> str | None:
-    """The size that "6", "6G" or "6 gb" probably stands for, as it should be written; None when nobody can tell."""
+def meant_size(text: str) -> str | tuple[str, str] | None:
+    """The size that "6", "6G" or "6 gb" probably stands for, as it should be written; None when nobody can tell.
+
+    Two of them where it may be either.
+    """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?)(b?))?\s*", text[:40].lower(), re.ASCII)
     if match is None:
         return None
@@ -141,7 +144,7 @@ def meant_size(text: str) -> str | None:
     decimal = "k" if prefix == "K" else prefix
     if binary:
         return f"{amount} {prefix}iB"
-    return f"{amount} {decimal}B" if unit else f"{amount} {decimal}B or {amount} {prefix}iB"
+    return f"{amount} {decimal}B" if unit else (f"{amount} {decimal}B", f"{amount} {prefix}iB")
 
 
 def meant_money(text: str) -> str | None:

@@ -221,6 +221,32 @@ def test_dates_alone_give_the_term(tmp_path: Path) -> None:
     assert read_text(tmp_path, "yaml", text).offers[0].price.term_hours == Decimal("22.5")
 
 
+@pytest.mark.parametrize("per", ["gpu", "node", "offer"])
+@pytest.mark.parametrize(
+    "dates",
+    [
+        {},
+        {"starts": "2026-12-01T00:00:00Z"},
+        {"ends": "2026-12-20T00:00:00Z"},
+        {"starts": "2026-12-01T00:00:00Z", "ends": "2026-12-20T00:00:00Z"},
+        {"starts": "2026-12-01", "ends": "2026-12-20"},
+    ],
+)
+def test_the_dates_of_an_hourly_price_are_no_paid_time(tmp_path: Path, per: str, dates: dict[str, str]) -> None:
+    hourly = {"hourly": "3 USD", "per": per, "total": "", "days": ""}
+    outcome = read_text(tmp_path, "yaml", flat(**hourly, **dates))
+    assert outcome.offers[0].price.term_hours is None
+    assert (outcome.offers[0].price.starts_at is None) is ("starts" not in dates)
+    term = read_text(tmp_path, "yaml", flat(**hourly | {"days": "2"}, **dates))
+    assert (term.offers[0].price.term_hours, term.problems) == (48, [])
+
+
+def test_a_term_by_the_hour_has_to_find_room_between_its_dates(tmp_path: Path) -> None:
+    dates = {"starts": "2026-12-01T00:00:00Z", "ends": "2026-12-03T00:00:00Z"}
+    text = flat(hourly="3 USD", per="gpu", total="", days="3", **dates)
+    assert read_text(tmp_path, "yaml", text).codes == ["term-differs"]
+
+
 def test_equal_claims_are_one_object(tmp_path: Path) -> None:
     text = flat(id="b") + flat(id="c") + flat(id="d", gpu="A40")
     first, second, third = read_text(tmp_path, "yaml", text).offers

@@ -50,7 +50,7 @@ def test_everything_excluded_has_its_own_exit_code(capienza, examples, tmp_path)
 def test_one_cell_can_be_followed_to_its_evidence(capienza, examples):
     card, offers = examples / "cards" / "llama-3.1-8b.yaml", examples / "offers" / "market.yaml"
     shown = capienza("decide", card, "--offers", offers, "--why", "pay-t4", "memory")
-    assert shown.code == 0
+    assert shown.code == 10
     assert "calculation" in shown.out
     document = json.loads(capienza("decide", card, "--offers", offers, "--why", "pay-t4", "memory", "--json").out)
     assert (document["state"], document["criterion"]) == ("exclude", "memory")
@@ -243,3 +243,76 @@ def test_one_line_asks_for_the_peaks_of_all_phases(capienza, examples):
     assert len(steps) == 1
     (step,) = steps
     assert "load, forward, backward, optimizer_step_first, optimizer_step_steady, eval, checkpoint, export" in step
+
+
+WORKED = """capienza: 1
+name: x
+model: {parameters: 7e9, bits: 16}
+task: inference
+budget: {cap: 300 USD}
+calendar: {%s, deadline: "2026-12-12T00:00:00+01:00", steps: [{name: run, hours: %s, basis: measured}]}
+"""
+IN_FORMS = {
+    "yaml": "- {id: a, provider: p, gpu: L4, cards: 1, days: 30, total: 5 USD, starts: 2026-12-11,"
+    " document: {id: d, retrieved: 2026-11-29}}\n",
+    "jsonl": json.dumps(
+        {"id": "a", "provider": "p", "gpu": "L4", "cards": 1, "days": 30, "total": "5 USD"}
+        | {"starts": "2026-12-11", "document": {"id": "d", "retrieved": "2026-11-29"}}
+    )
+    + "\n",
+    "csv": "id,provider,gpu,cards,days,total,starts,document.id,document.retrieved\n"
+    "a,p,L4,1,30,5 USD,2026-12-11,d,2026-11-29\n",
+}
+IN_FORMS["json"] = f"[{IN_FORMS['jsonl']}]"
+
+
+@pytest.mark.parametrize("form", IN_FORMS)
+@pytest.mark.parametrize(
+    "zone, hours, fits",
+    [
+        ("timezone: Europe/Rome", 24, True),
+        ("timezone: Europe/Rome", "24.01", False),
+        ("timezone: UTC", 23, True),
+        ("timezone: UTC", 24, False),
+        ("timezone: America/New_York", 19, False),
+        ("", 23, True),
+        ("", 24, False),
+    ],
+)
+def test_a_bare_date_of_an_offer_is_a_day_of_the_cards_time_zone(tmp_path, form, zone, hours, fits):
+    """Midnight in Rome is an hour before that of Greenwich: whether the deadline holds turns on it."""
+    import datetime
+
+    from capienza.api.deciding import decide
+
+    card, offers = tmp_path / "card.yaml", tmp_path / f"offers.{form}"
+    card.write_text((WORKED % (zone, hours)).replace("{, ", "{"))
+    offers.write_text(IN_FORMS[form])
+    decided = decide(card, [offers], now=datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC))
+    (one,) = decided.judged
+    assert one.decision.criterion("budget").state == ("admissible" if fits else "exclude")
+    codes = {finding.message.code for finding in decided.findings.kept}
+    assert ("catalog.day-in-utc" in codes) is (zone == "")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--format", "md")])
+@pytest.mark.parametrize("offers, code", [("{0}{1}", 10), ("{0}", 11)])
+def test_asking_why_does_not_change_the_exit_code(capienza, examples, tmp_path, offers, code, form):
+    """One offer is excluded in both files; what decides is whether anything is left."""
+    small = "- {id: small, provider: p, gpu: RTX 4060, cards: 1, days: 1, total: 5 USD}\n"
+    large = "- {id: large, provider: p, gpu: A40, cards: 1, days: 1, total: 5 USD}\n"
+    file = tmp_path / "offers.yaml"
+    file.write_text(offers.format(small, large))
+    call = ("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", file, *form)
+    assert capienza(*call).code == code
+    assert capienza(*call, "--why", "small", "memory").code == code
+
+
+def test_asking_why_reads_the_offers_to_their_end(capienza, examples, tmp_path):
+    file = tmp_path / "offers.yaml"
+    file.write_text(
+        "- {id: a, provider: p, gpu: A40, cards: 1, days: 1, total: 5 USD}\n"
+        "- {id: b, provider: p, gpu: A40, cards: 0}\n"
+    )
+    shown = capienza("decide", examples / "cards" / "llama-3.1-8b.yaml", "--offers", file, "--why", "a", "memory")
+    assert (shown.code, shown.out) == (3, "")

@@ -226,3 +226,35 @@ def test_a_conversion_writes_through_a_link_and_never_over_a_pipe(capienza, exam
         assert refused.code == 4
         assert "the path of a file" in refused.err
     assert pipe.is_fifo()
+
+
+MISSING_MODEL = "capienza: 1\nname: x\n{model}\ntask: inference\n"
+
+
+@pytest.mark.parametrize("command", ["size", "decide"])
+@pytest.mark.parametrize(
+    "model, spot, found, meant",
+    [
+        ("model: {path: ./card}", "3:15", "card", None),
+        ("model:\n  path: models/llama", "4:9", "models/llama", "./models/llama3"),
+        ("model: {path: weights.gguf}", "3:15", "weights.gguf", "./weights1.gguf"),
+        ("model: {path: ./nowhere/at/all}", "3:15", "nowhere/at/all", None),
+        ("model: {path: /nowhere/at/all}", "3:15", "/nowhere/at/all", None),
+    ],
+)
+def test_a_model_that_is_not_where_the_card_says_is_an_error_of_the_card(
+    capienza, tmp_path, command, model, spot, found, meant
+):
+    """With its line and key; what is suggested is a model, and never the card itself."""
+    (tmp_path / "models" / "llama3").mkdir(parents=True)
+    (tmp_path / "weights1.gguf").write_bytes(b"")
+    card = tmp_path / "card.yaml"
+    card.write_text(MISSING_MODEL.format(model=model))
+    shown = capienza(command, card)
+    assert (shown.code, shown.out) == (4, "")
+    where = found if found.startswith("/") else str(tmp_path / found)
+    assert shown.err.splitlines()[0] == f"{card}:{spot}: model.path: there is no file or folder {where}"
+    assert "card.yaml?" not in shown.err
+    assert (f"Did you mean {meant}?" in shown.err) is (meant is not None)
+    (row,) = json.loads(capienza(command, card, "--json").out)["errors"]
+    assert (row["code"], row["where"]) == ("card.model-not-found", f"{card}:{spot}: model.path")

@@ -173,7 +173,24 @@ def test_the_placement_of_the_card_stands_beside_a_gpu_too(capienza, examples, t
     alone = json.loads(capienza("size", card, "--gpu", "L40S", "--json").out)
     assert alone["gpus"] == ["gpu:0", "gpu:1"]
     assert not alone["fit"]["is_excluded"]
-    assert capienza("size", card, "--gpu", "L40Sx4").code == 2
+    assert json.loads(capienza("size", card, "--gpu", "L40Sx2", "--json").out) == alone | {
+        "fit": alone["fit"] | {"asked": "L40S"}
+    }
+
+
+@pytest.mark.parametrize("placement, stated", [("{gpus: 2}", 2), ("{tensor_parallel: 4}", 4), ("{gpus: 1}", 1)])
+@pytest.mark.parametrize("asked", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("written", ["L40Sx{0}", "L40S x {0}", "{0} x L40S"])
+def test_another_number_of_gpus_than_the_card_states_is_refused(
+    capienza, examples, tmp_path, placement, stated, asked, written
+):
+    card = tmp_path / "card.yaml"
+    model = examples / "configs" / "Qwen--Qwen3-8B"
+    card.write_text(f"capienza: 1\nname: x\nmodel: {{path: {model}}}\ntask: inference\nplacement: {placement}\n")
+    shown = capienza("size", card, "--gpu", written.format(asked))
+    assert shown.code == (0 if asked == stated else 2)
+    if asked != stated:
+        assert f"--gpu asks for {asked} GPUs, the card places a copy on {stated}" in shown.err
 
 
 def test_a_new_card_takes_a_folder_as_it_is_written(capienza, examples, monkeypatch):
@@ -194,3 +211,34 @@ def test_data_parallel_copies_share_the_sequences(capienza, examples, tmp_path, 
     cache = entry(json.loads(capienza("size", card, "--json").out), "kv_cache")["amount"]["floor_bytes"]
     # 48 layers, 4 K and V heads of 128, 2 bytes: 98,304 bytes for each token.
     assert cache == sequences * 32768 * 98_304
+
+
+@pytest.mark.parametrize("path", ["Qwen--Qwen3-8B", "Qwen--Qwen3-8B/config.json"])
+def test_the_revision_that_the_card_states_is_shown(capienza, examples, tmp_path, path):
+    card = tmp_path / "card.yaml"
+    model = f"{{path: {examples / 'configs' / path}, revision: my-own-name}}"
+    text = f"capienza: 1\nname: x\nmodel: {model}\ntask: inference\n"
+    card.write_text(text)
+    assert json.loads(capienza("size", card, "--json").out)["model"]["revision"] == "my-own-name"
+    assert "my-own-name" in capienza("size", card, "--format", "md").out
+    assert "revision my-own-name" in capienza("size", card).out
+    card.write_text(text.replace(", revision: my-own-name", ""))
+    assert json.loads(capienza("size", card, "--json").out)["model"]["revision"] is None
+    assert "not stated" in capienza("size", card, "--format", "md").out
+
+
+@pytest.mark.parametrize("form", ["text", "md"])
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_weights_only_of_several_gpus_is_called_a_share(capienza, examples, tmp_path, form, gpus):
+    card = tmp_path / "card.yaml"
+    card.write_text(
+        f"capienza: 1\nname: x\nmodel: {{path: {examples / 'configs' / 'Qwen--Qwen3-8B'}}}\ntask: inference\n"
+        f"reserve: {{amount: 6 GiB, reason: guess}}\nplacement: {{gpus: {gpus}}}\n"
+    )
+    whole = json.loads(capienza("size", card, "--json").out)["weights_only"]["ceiling_bytes"]
+    lines = capienza("size", card, *(("--format", form) if form == "md" else ())).out.splitlines()
+    weights, envelope = (next(line for line in lines if name in line) for name in ("weights only", "indicative env"))
+    assert f"{whole // gpus:,} B" in weights
+    assert (f"at least {whole // gpus:,} B" in weights) is (gpus > 1)
+    assert (f"even share over {gpus} GPUs" in weights) is (gpus > 1)
+    assert ("at least" in envelope) is (gpus > 1)

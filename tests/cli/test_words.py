@@ -40,6 +40,23 @@ def test_a_value_that_is_off_is_refused_with_what_was_meant(capienza, arguments,
     assert len(document["errors"]) == 1
 
 
+@pytest.mark.parametrize(
+    "line, english, italian",
+    [
+        ("tokens: {required: 32k}", "32000 or 32768?", "32000 o 32768?"),
+        ("margin: {amount: 6}", "6 GB or 6 GiB?", "6 GB o 6 GiB?"),
+        ("host: {ram: 6g}", "6 GB or 6 GiB?", "6 GB o 6 GiB?"),
+    ],
+)
+def test_either_of_two_meanings_is_named_in_both_languages(capienza, tmp_path, line, english, italian):
+    card, offers = tmp_path / "card.yaml", tmp_path / "offers.yaml"
+    card.write_text(f"capienza: 1\nname: x\nmodel: {{parameters: 7e9, bits: 16}}\ntask: inference\n{line}\n")
+    assert f"Did you mean {english}" in capienza("card", "check", card).err
+    assert f"Intendevi {italian}" in capienza("card", "check", card, "--lang", "it").err
+    offers.write_text("- {id: a, provider: p, gpu: L4, cards: 1, days: 1, total: 5 USD, host: {ram: 6}}\n")
+    assert "Intendevi 6 GB o 6 GiB?" in capienza("offers", "check", offers, "--lang", "it").err
+
+
 def test_a_count_may_be_written_with_an_exponent(capienza, examples):
     model = examples / "configs" / "Qwen--Qwen3-8B"
     short, long = (capienza("size", model, "--json", "--tokens", tokens).out for tokens in ("8000", "8e3"))
@@ -84,7 +101,7 @@ def test_a_criterion_is_found_by_its_label(capienza, examples):
         "--why",
     )
     by_name, by_label = (capienza(*arguments, "rtx4090-1x3d", word) for word in ("budget", "Budget and Calendar"))
-    assert by_name.code == 0
+    assert by_name.code == 10
     assert by_name == by_label
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 
 import pytest
@@ -45,6 +46,11 @@ BILLS = [
     (HOUR, {"need": hours("30", "10")}, "20", "60", False),
     (HOUR, {"need": hours("30", "0")}, "0", "60", False),
     (HOUR, {"need": Hours()}, "0", None, False),
+    (HOUR | {"term_hours": Decimal(72)}, {}, "144", "144", True),
+    (HOUR | {"term_hours": Decimal(72), "cancellable": False}, {}, "144", "144", True),
+    (HOUR | {"term_hours": Decimal(72), "cancellable": True}, {}, "60", "60", True),
+    (HOUR | {"term_hours": Decimal(72), "cancellable": True, "min_hours": Decimal(40)}, {}, "80", "80", True),
+    (PACKAGE | {"cancellable": True}, {}, "47.14", "47.14", True),
     (HOUR | {"kind": "per_offer_hour"}, {"cards": 8}, "60", "60", True),
     (HOUR | {"kind": "per_node_hour"}, {"cards": 8, "gpus_per_node": 4}, "120", "120", True),
     (HOUR | {"kind": "per_node_hour"}, {"cards": 9, "gpus_per_node": 4}, "180", "180", True),
@@ -79,6 +85,13 @@ def test_hand_worked_bills(price, more, least, planned, exact):
     else:
         assert cost.planned is None
         assert cost.missing
+
+
+@given(st.integers(0, 30), st.integers(1, 60))
+def test_how_long_an_hourly_offer_can_be_used_changes_no_bill(first, days):
+    starts = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC) + datetime.timedelta(days=first)
+    window = {"starts_at": starts, "ends_at": starts + datetime.timedelta(days=days)}
+    assert bill(HOUR | window) == bill(HOUR)
 
 
 def test_what_is_missing_is_named():

@@ -46,6 +46,7 @@ from capienza.card.model import (
 from capienza.catalog.offer import Document, Fee, OfferHost, Price
 from capienza.decide.case import RuleFinding
 from capienza.decide.cost import PRICE_UNKNOWN
+from capienza.decide.engine import decide
 from capienza.decide.verdict import EvidenceRef
 from capienza.errors import Message
 from capienza.evidence.record import Claim, Record, Scope
@@ -693,6 +694,37 @@ class TestPlacement:
         assert verdict.state == "to_confirm"
         assert "decide.value-unreadable" in codes(verdict.reasons)
 
+    @pytest.mark.parametrize("cards", [1, 2, 4, 8])
+    def test_an_offer_with_too_few_gpus_is_not_told_to_measure_on_more(self, cards):
+        card = make_card(placement=Placement(gpus=4, tensor_parallel=4))
+        decision = judge(card=card, offer=make_offer(cards=cards, gpus_per_node=cards), records=())
+        is_short = cards < 4
+        assert (decision.criterion("placement").state == "exclude") is is_short
+        for name in ("workload", "memory"):
+            steps = decision.criterion(name).settle
+            assert ("decide.settle-measure" in codes(steps)) is not is_short
+            assert (codes(steps) == ["decide.settle-more-gpus"]) is is_short
+            if is_short:
+                assert steps[0].parameters == {"needed": 4, "offered": cards}
+
+    def test_offers_of_one_gpu_class_with_and_without_enough_gpus_are_told_apart(self):
+        card = make_card(placement=Placement(gpus=4, tensor_parallel=4))
+        offers = [make_offer(id=str(cards), cards=cards, gpus_per_node=cards) for cards in (4, 2, 8, 1)]
+        rows = list(decide(card, offers, lambda *_: make_sizing(), (), NOW))
+        assert rows == [judge(card=card, offer=offer, records=()) for offer in offers]
+
+    def test_what_a_document_has_to_state_is_named_as_the_offers_file_writes_it(self):
+        import re
+
+        from capienza.catalog.forms import FlatOffer
+        from capienza.catalog.walk import columns_of
+        from capienza.errors import TEMPLATES
+
+        asked = [text.text for text in TEMPLATES.values() if text.text.startswith("have the document state")]
+        named = [re.search(r"\(([\w.]+) in the offers file\)", text) for text in asked]
+        assert len(asked) > 4
+        assert all(match and match[1] in columns_of(FlatOffer) for match in named)
+
 
 class TestBudget:
     @pytest.mark.parametrize("unit, value", [("EUR/USD", "2"), ("USD/EUR", "0.5")])
@@ -763,6 +795,60 @@ class TestBudget:
 
     def test_price_unknown_is_not_free(self):
         assert judge(offer=make_offer(price=price(money=None))).cost.missing == (PRICE_UNKNOWN(),)
+
+    @pytest.mark.parametrize(
+        "bases, words",
+        [
+            (("measured",), "measured hours"),
+            (("documented",), "documented hours"),
+            (("documented", "measured"), "measured or documented hours"),
+            (("measured", "hypothetical"), "measured hours"),
+        ],
+    )
+    @pytest.mark.parametrize("hours, code", [("10", "enough"), ("60", "short"), ("10", "open")])
+    def test_hours_are_named_by_what_they_rest_on(self, bases, words, hours, code):
+        steps = tuple(Step(name=basis, hours=Decimal(hours), basis=basis) for basis in bases)
+        card = make_card(calendar=plan(steps=steps, **({"deadline": None} if code == "open" else {})))
+        offer = make_offer(price=hourly(max_hours=None if code == "open" else Decimal(50)))
+        reasons = judge(card=card, offer=offer).criterion("budget").reasons
+        said = [reason for reason in reasons if reason.code.startswith("decide.window-")]
+        if "hypothetical" in bases and code != "short":
+            assert not said
+        else:
+            ((found, text),) = [(reason.code, str(reason)) for reason in said]
+            counted = Decimal(hours) * len(set(bases) - {"hypothetical"})
+            assert (found, f"{counted} {words}" in text) == (f"decide.window-{code}", True)
+
+    @pytest.mark.parametrize("changes", [{}, {"starts_at": None}, {"money": usd("301")}])
+    def test_unstated_tax_is_said_whatever_else_is_open(self, changes):
+        row = judge(offer=make_offer(price=hourly(tax_included=None, **changes))).criterion("budget")
+        assert codes(row.reasons).count("decide.tax-unstated") == 1
+
+
+class TestFinish:
+    """The documented end of the work stands beside every offer that can still be chosen."""
+
+    def test_of_one_to_confirm(self):
+        decision = judge(records=())
+        assert (decision.state, decision.finish) == ("to_confirm", judge().finish)
+
+    @pytest.mark.parametrize(
+        "world",
+        [
+            {"offer": make_offer(price=hourly(starts_at=None))},
+            {"offer": make_offer(price=hourly(interruptible=True))},
+            {"offer": make_offer(document=None)},
+            {"card": make_card(calendar=plan(basis="hypothetical"))},
+            {"card": make_card(calendar=plan(steps=()))},
+            {"card": make_card(calendar=None)},
+        ],
+    )
+    def test_is_not_known_where_a_part_of_it_is_not(self, world):
+        decision = judge(**world)
+        assert (decision.state, decision.finish) == ("to_confirm", None)
+
+    def test_of_an_excluded_one_is_not_given(self):
+        assert judge(offer=make_offer(price=price(money=usd("301")))).finish is None
 
 
 class TestWaivers:
@@ -897,9 +983,3 @@ def test_an_exclusion_gives_what_fails_and_nothing_else():
     offer = make_offer(host=OfferHost(ram_bytes=1))
     verdict = judge(offer=offer).criterion("placement")
     assert (verdict.state, codes(verdict.reasons), verdict.settle) == ("exclude", ["decide.ram-below"], ())
-
-
-def test_gpus_with_one_floor_share_a_reason():
-    sizing = make_sizing(ledger=make_ledger(30 * GIB, 31 * GIB, 32 * GIB, gpus=4))
-    (reason,) = judge(sizing=sizing, records=()).criterion("memory").reasons
-    assert reason.parameters["devices"] == ["gpu:0", "gpu:1", "gpu:2", "gpu:3"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import zoneinfo
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capienza import __version__
+from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
 from capienza.card.load import load_card
-from capienza.card.model import Card
+from capienza.card.model import Calendar, Card
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
 from capienza.catalog.notes import Findings
@@ -22,7 +24,7 @@ from capienza.evidence.record import Record
 from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
-from capienza.predict.model import Model, load_model, stored_format
+from capienza.predict.model import Model, stored_format
 from capienza.predict.options import option_notes
 from capienza.predict.sizing import build_ledger, cache_format
 
@@ -43,12 +45,12 @@ def decide(
     `VerificationError` for a record that does not verify.
     """
     read_card = card if isinstance(card, Card) else load_card(card)
-    model = load_model(read_card.model)
+    model = model_of(read_card)
     moment = now or datetime.datetime.now(datetime.UTC)
     record_findings: list[Message] = []
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
     findings = Findings()
-    candidates = catalogue_offers(read_card) if offers is None else read_all(offers, findings)
+    candidates = catalogue_offers(read_card) if offers is None else read_all(offers, findings, zone_of(read_card))
     return Decided(
         card=read_card,
         model=model,
@@ -58,6 +60,12 @@ def decide(
         findings=findings,
         record_findings=tuple(record_findings),
     )
+
+
+def zone_of(card: Card) -> datetime.tzinfo | None:
+    """The time zone of bare dates, in the offers as in the card itself; None where the card states none."""
+    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
+    return None if name is None else zoneinfo.ZoneInfo(name)
 
 
 def sizing_for(card: Card, model: Model) -> SizingFor:
@@ -80,7 +88,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
             model_name=card.model.id or (Path(card.model.path).name if card.model.path else None),
-            revision=model.revision or card.model.revision,
+            revision=model.revision,
             weight_format=card.weights.format or stored_format(model),
             kv_format=cache_format(card, model) if card.task == "inference" else None,
             source=f"capienza {__version__}",

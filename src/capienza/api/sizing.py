@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 
+from capienza.api.models import model_of
 from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
 from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
-from capienza.predict.model import load_model
 from capienza.predict.sizing import build_ledger
 
 CARD_SUFFIXES = (".yaml", ".yml")
@@ -58,7 +58,7 @@ def size(
         card = _card(card_or_model)
     else:
         card = bare_card(str(card_or_model), revision, tokens, concurrency, weights)
-    model = load_model(card.model)
+    model = model_of(card)
     name, asked_gpus = split_gpu(gpu) if gpu is not None else (None, None)
     ledger = build_ledger(card, model, _gpus(card, asked_gpus))
     sizing = Sizing(card=card, model=model, ledger=ledger)
@@ -86,20 +86,20 @@ def _gpus(card: Card, asked: int | None) -> int:
     if not isinstance(card.placement, Placement):
         return asked or 1
     stated = card.placement.gpus_per_copy
-    if asked not in (None, 1, stated):
+    if asked not in (None, stated):
         raise UsageError(OTHER_PLACEMENT(asked=asked, stated=stated))
     return stated
 
 
-def split_gpu(text: str) -> tuple[str, int]:
-    """Take "H100 SXMx8", "H100 SXM x 8" or "8 x H100 SXM" as eight of them and "H100 SXM" as one.
+def split_gpu(text: str) -> tuple[str, int | None]:
+    """Take "H100 SXMx8", "H100 SXM x 8" or "8 x H100 SXM" as eight of them; "H100 SXM" says no number.
 
     Raises `UsageError`.
     """
     match = _COUNT_FIRST.fullmatch(text) or _COUNT_LAST.fullmatch(text)
-    name, count = (match["name"], match["count"]) if match else (text, "1")
-    gpus = int(count) if len(count) <= 6 else 0
-    if not (name.strip() and 1 <= gpus <= MAX_GPUS):
+    name, count = (match["name"], match["count"]) if match else (text, None)
+    gpus = None if count is None else int(count) if len(count) <= 6 else 0
+    if not name.strip() or (gpus is not None and not 1 <= gpus <= MAX_GPUS):
         raise UsageError(GPU_COUNT(found=text))
     return name.strip().strip("'\""), gpus
 

@@ -196,13 +196,22 @@ def _exists(path: str) -> bool:
 
 
 def _refuse_missing(path: str, reference: str) -> NoReturn:
+    near = nearest(path)
+    if near is None:
+        raise UnreachableError(NOT_FOUND(), Place(reference))
+    suggestion = os.path.normpath(os.path.join(os.path.dirname(reference), near))
+    raise UnreachableError(NOT_FOUND_NEAR(suggestion=suggestion), Place(reference))
+
+
+def nearest(path: str, *, only_models: bool = False) -> str | None:
+    """The name beside `path` that is most like it, of all there are or of those that may be a model."""
     from difflib import get_close_matches
 
+    folder = os.path.dirname(path) or "."
     try:
-        near = get_close_matches(os.path.basename(path), os.listdir(os.path.dirname(path) or "."), n=1)
+        names = os.listdir(folder)
     except (OSError, ValueError):
-        near = []
-    if not near:
-        raise UnreachableError(NOT_FOUND(), Place(reference))
-    suggestion = os.path.normpath(os.path.join(os.path.dirname(reference), near[0]))
-    raise UnreachableError(NOT_FOUND_NEAR(suggestion=suggestion), Place(reference))
+        return None
+    if only_models:
+        names = [name for name in names if name.endswith(PATH_SUFFIXES) or os.path.isdir(os.path.join(folder, name))]
+    return next(iter(get_close_matches(os.path.basename(path), names, n=1)), None)

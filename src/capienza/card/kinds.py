@@ -139,7 +139,7 @@ def _one_value(value: Value) -> str | int | float | bool:
     raise Refused(NOT_A_SCALAR(found=shown(value)))
 
 
-def _meant_number(value: Value, minimum: int, maximum: int) -> str | None:
+def _meant_number(value: Value, minimum: int, maximum: int) -> str | tuple[str, str] | None:
     """The number that "8k", "7B", "1,000" or "8" in quotes probably stand for, as it should be written."""
     match = re.fullmatch(r"\s*([0-9][0-9_, ]*(?:\.[0-9]+)?)\s*([kKmMbBgGtT]?)\s*", str(value)[:40], re.ASCII)
     if match is None or not isinstance(value, str):
@@ -149,8 +149,8 @@ def _meant_number(value: Value, minimum: int, maximum: int) -> str | None:
     readings = [amount.scaleb(exponent)]
     if exponent == 3:
         readings.append(amount * 1024)
-    whole_readings = [str(int(reading)) for reading in readings if reading == int(reading)]
-    return " or ".join(text for text in whole_readings if minimum <= int(text) <= maximum) or None
+    meant = [str(int(reading)) for reading in readings if reading == int(reading) and minimum <= reading <= maximum]
+    return (meant[0], meant[1]) if len(meant) == 2 else next(iter(meant), None)
 
 
 PROSE = text(2000, lines=True)

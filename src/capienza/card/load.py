@@ -16,7 +16,7 @@ from capienza.card.kinds import PROSE, Kind
 from capienza.card.model import NONE, Card, Quality
 from capienza.card.problems import MAX_SHOWN, Refused, closest, shown
 from capienza.card.rules import Found, contradictions
-from capienza.errors import InputError, InputErrors, Message, Place, template, with_suggestion
+from capienza.errors import CapienzaError, InputError, InputErrors, Message, Place, template, with_suggestion
 from capienza.yamlmarks import MAX_PROBLEMS, TOO_MANY_PROBLEMS, UNREADABLE, Limits, Node
 
 MISSING = template("card.missing", "required, and not written", "Add it, such as {example}.")
@@ -78,6 +78,17 @@ def parse_card(text: str | bytes, file: str | None = None) -> Card:
         raise InputErrors(sorted(walk.problems, key=lambda problem: (problem.place.line, problem.place.column)))
     data = text if isinstance(text, bytes) else text.encode()
     return msgspec.structs.replace(_located(card, file), file=file, sha256=digest_bytes(data))
+
+
+def place_of(file: str, key: str) -> Place:
+    """Where a key of a card stands. A card keeps no places: the file is read again for it."""
+    try:
+        node = yamlmarks.read(yamlmarks.read_bytes(Path(file), LIMITS.max_bytes), file, LIMITS).root
+    except CapienzaError:
+        node = None
+    for part in key.split("."):
+        node = node.value.get(part) if node is not None and isinstance(node.value, dict) else None
+    return Place(file, key=key) if node is None else Place(file, node.line, node.column, key)
 
 
 class _Enough(Exception):  # noqa: N818 - not an error of its own: the last problem says it

@@ -17,7 +17,7 @@ Value = Scalar | list[Node] | dict[str, Node] | Unreadable
 class Refused(Exception):  # noqa: N818 - never reaches a user: the walk adds the place and reports it
     """A value is not accepted: why, and what was probably meant."""
 
-    def __init__(self, message: Message, suggestion: str | None = None) -> None:
+    def __init__(self, message: Message, suggestion: str | tuple[str, str] | None = None) -> None:
         super().__init__(message, suggestion)
         self.message = with_suggestion(message, suggestion)
 

@@ -138,7 +138,7 @@ def _price(full: FullPrice, notes: Notes) -> Price:
     if full.kind == "total" and term is None:
         notes.problem(NO_TERM(), "price", "term_hours")
     if starts and ends:
-        _dates(starts, ends, term, notes)
+        _dates(starts, ends, term, full.kind == "total", notes)
     if term is not None and usable is not None and usable > term:
         notes.problem(USABLE_ABOVE(low=str(usable), high=str(term)), "price", "usable_hours")
     least, most = exact(full.min_hours), exact(full.max_hours)
@@ -162,11 +162,14 @@ def _price(full: FullPrice, notes: Notes) -> Price:
     )
 
 
-def _dates(starts: datetime.datetime, ends: datetime.datetime, term: Decimal | None, notes: Notes) -> None:
+def _dates(
+    starts: datetime.datetime, ends: datetime.datetime, term: Decimal | None, is_package: bool, notes: Notes
+) -> None:
+    """A package is paid from its first date to its last; a term by the hour has to find room between them."""
     hours = Decimal(int((ends - starts).total_seconds())) / 3600
     if hours <= 0:
         notes.problem(WINDOW_EMPTY(start=starts.isoformat(), end=ends.isoformat()), "price", "ends_at")
-    elif term is not None and abs(hours - term) > _DST:
+    elif term is not None and (term - hours > _DST or (is_package and hours - term > _DST)):
         notes.problem(TERM_DIFFERS(term=str(term), hours=f"{hours:.2f}"), "price", "term_hours")
 
 

@@ -162,7 +162,7 @@ def _price(flat: FlatOffer, gpus: int, days: _Days, notes: Notes) -> FullPrice:
         kind="total" if is_package else _KIND[flat.per],  # type: ignore[arg-type]
         amount=f"{money.amount:f}" if money else None,
         currency=money.currency if money else None,
-        term_hours=_term(flat.days, starts, ends),
+        term_hours=_term(flat.days, starts, ends) if is_package else _days_in_hours(flat.days),
         usable_hours=flat.usable_hours,
         starts_at=starts,
         ends_at=ends,
@@ -178,12 +178,19 @@ def _price(flat: FlatOffer, gpus: int, days: _Days, notes: Notes) -> FullPrice:
 
 
 def _term(days: float | None, starts: str | None, ends: str | None) -> float | None:
-    """Paid hours: 24 for each day, or what the dates hold."""
+    """Paid hours of a package: 24 for each day, or what the dates hold.
+
+    The dates of an hourly price say when the GPUs can be used, not for how long they are paid.
+    """
     if days is not None:
-        return float((exact(days) or 0) * 24)
+        return _days_in_hours(days)
     first, end = parse_moment(starts or ""), parse_moment(ends or "")
     hours = (end - first).total_seconds() / 3600 if first and end else None
     return hours if hours and hours > 0 else None
+
+
+def _days_in_hours(days: float | None) -> float | None:
+    return None if days is None else float((exact(days) or 0) * 24)
 
 
 def not_money(text: str) -> Message:

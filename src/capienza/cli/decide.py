@@ -28,7 +28,7 @@ CHUNK_CHARACTERS = 2**20
     cls=Command,
     help="Judge offers against a workload card: six mandatory criteria, three verdicts, what proves them and what "
     "would settle the rest. Without --offers every GPU of the catalogue is a candidate. Exit code 0: something is "
-    "selected; 10: something is to confirm; 11: everything is excluded.",
+    "selected; 10: something is to confirm; 11: everything is excluded; the same with --why.",
 )
 @argument("card", metavar="CARD", help="A workload card.")
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")
@@ -49,16 +49,17 @@ def decide_command(
     from capienza.api.deciding import decide
 
     decided = decide(card, offers or None, evidence)
-    if why is not None:
-        _why(decided.judged, *why, form, as_json)
-        return
     # All are judged before anything is written: a problem in the last line of a file must not follow half an answer.
-    summary = _show_json(decided) if as_json or form == "json" else _show(decided, form)
-    counts = summary.counts
-    ctx.exit(SELECTED if counts["admissible"] else TO_CONFIRM if counts["to_confirm"] else EXCLUDED)
+    if why is not None:
+        states = _why(decided.judged, *why, form, as_json)
+    else:
+        summary = _show_json(decided) if as_json or form == "json" else _show(decided, form)
+        states = {state for state, count in summary.counts.items() if count}
+    ctx.exit(SELECTED if "admissible" in states else TO_CONFIRM if "to_confirm" in states else EXCLUDED)
 
 
-def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_json: bool) -> None:
+def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_json: bool) -> set[str]:
+    """Show one verdict. The states of all offers come back: what is shown does not change the exit code."""
     from capienza.cli.output import current_say, show
     from capienza.report.decide import CRITERION_LABELS, why_document
     from capienza.report.decide_data import criterion_data
@@ -67,7 +68,10 @@ def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_jso
     criterion = named(CRITERION_LABELS, criterion, current_say())
     if criterion not in CRITERION_LABELS:
         raise UsageError(NO_SUCH_CRITERION(found=criterion, accepted=tuple(CRITERION_LABELS)))
-    found = next((one for one in judged if one.offer.id == offer), None)
+    found, states = None, set[str]()
+    for one in judged:
+        states.add(one.decision.state)
+        found = one if one.offer.id == offer else found
     if found is None:
         raise UsageError(NO_SUCH_OFFER(found=offer))
     row = found.decision.criterion(criterion)
@@ -77,6 +81,7 @@ def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_jso
         document=lambda say: why_document(found.decision, found.offer, row, say),
         data=lambda: {"schema": "capienza.why/1", "offer": offer, **criterion_data(row)},
     )
+    return states
 
 
 def _show_json(decided: Decided) -> Summary:

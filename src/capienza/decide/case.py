@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from capienza.card.model import Card, Placement
+from capienza.card.model import Card, Host, Placement
 from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.cost import Cost, Hours
 from capienza.decide.verdict import EvidenceRef
@@ -107,9 +107,15 @@ def gpus_per_copy(card: Card) -> int:
 def gpus_to_spread(card: Card, offer: Offer) -> int:
     """GPUs that one copy may be spread over: all of the offer while the card states no placement.
 
-    An exclusion by arithmetic has to hold for whatever placement is chosen later.
+    Figure, scope and texts of the offer are all about this many: the even share over all of them is what the
+    fullest GPU holds at least under whatever placement is chosen later.
     """
     return offer.gpus if card.placement is None else gpus_per_copy(card)
+
+
+def is_placement_open(card: Card, offer: Offer) -> bool:
+    """Does the card leave open over how many of the offer's GPUs one copy is spread? One GPU leaves no choice."""
+    return card.placement is None and offer.gpus > 1
 
 
 def gpus_in_all(card: Card) -> int:
@@ -123,6 +129,12 @@ def gpus_in_all(card: Card) -> int:
     copy = gpus_per_copy(card)
     divided = placement.tensor_parallel * placement.pipeline_parallel * placement.data_parallel
     return copy if copy == divided else copy * placement.data_parallel
+
+
+def storage_needed(card: Card) -> int | None:
+    """Bytes of disk that the card needs, for fees by stored volume; None when it does not say."""
+    storage = card.host.storage_bytes if isinstance(card.host, Host) else None
+    return storage if isinstance(storage, int) else None
 
 
 def _index(records: Iterable[Record]) -> dict[str, list[Record]]:

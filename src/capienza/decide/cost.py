@@ -1,7 +1,8 @@
 """What an offer costs for the planned hours.
 
 Legend: h hour; U price of all its GPUs for one hour; T total of a package. Hours paid are the hours needed, at
-least the seller's minimum or term, rounded up to the billing step. A package costs its total whatever is used of it.
+least the seller's minimum, and its term unless that can be cancelled, rounded up to the billing step. A package
+costs its total whatever is used of it.
 `minimum` is what is paid at the least (documented durations only), `planned` what the plan of the card comes to.
 No price, rate or volume is presumed: what is not stated leaves a figure None and is named.
 """
@@ -174,7 +175,8 @@ def _units(offer: Offer) -> int | None:
 
 def _paid_hours(price: Price, hours: Decimal, *, whole_hours: bool) -> Decimal:
     """Hours on the bill; with no billing step stated, exact or rounded up to whole hours."""
-    paid = max(hours, price.min_hours or Decimal(0), price.term_hours or Decimal(0))
+    term = None if price.cancellable else price.term_hours
+    paid = max(hours, price.min_hours or Decimal(0), term or Decimal(0))
     step_s = price.billing_step_s or (3600 if whole_hours else None)
     if step_s is None:
         return paid

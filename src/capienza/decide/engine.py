@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from capienza.card.model import Calendar, Card, Host
+from capienza.card.model import Calendar, Card
 from capienza.catalog.offer import GpuClaim, Offer
-from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread
+from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread, storage_needed
 from capienza.decide.cost import Hours, cost_of, hours_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
@@ -66,19 +66,20 @@ def _decisions(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
 ) -> Iterator[Decision]:
     sizings: dict[tuple[GpuClaim, int], Sizing] = {}
-    classes: dict[tuple[GpuClaim, int, str | None, str | None], CardClass] = {}
+    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], CardClass] = {}
     hours = hours_of(card.calendar)
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
         named = offer.id if offer.id in evidence.offers else None
         gpus = gpus_to_spread(card, offer)
-        key = (offer.gpu, gpus, provider, named)
+        # An offer with too few GPUs is told so: it is no class with those that have enough.
+        key = (offer.gpu, gpus, min(gpus, offer.gpus), provider, named)
         known = classes.get(key)
         if known is None:
             if (offer.gpu, gpus) not in sizings:
                 sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
             sizing = sizings[offer.gpu, gpus]
-            needs = needs_of(card, sizing, offer.gpu, provider, named)
+            needs = needs_of(card, sizing, offer.gpu, gpus, provider, named)
             case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
             known = classes[key] = _judge_class(case)
         yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)
@@ -95,7 +96,6 @@ def _case(
     hours: Hours,
 ) -> Case:
     document, problem = document_of(offer, now)
-    storage = card.host.storage_bytes if isinstance(card.host, Host) else None
     return Case(
         card=card,
         offer=offer,
@@ -107,7 +107,7 @@ def _case(
         document=document,
         document_problem=problem,
         hours=hours,
-        cost=cost_of(offer, hours, storage if isinstance(storage, int) else None),
+        cost=cost_of(offer, hours, storage_needed(card)),
     )
 
 
@@ -136,7 +136,7 @@ def _decision(case: Case, known: CardClass) -> Decision:
     state = STATE_OF[truth]
     calendar = case.card.calendar
     finish = None
-    if state == "admissible" and isinstance(calendar, Calendar):
+    if state != "exclude" and isinstance(calendar, Calendar):
         finish = finish_of(case, calendar, case.hours)
     return Decision(
         offer=case.offer.id,

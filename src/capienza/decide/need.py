@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from capienza.card.model import Card, Placement
 from capienza.catalog.offer import GpuClaim
-from capienza.decide.case import Sizing, gpus_per_copy
+from capienza.decide.case import Sizing
 from capienza.errors import Message, template
 from capienza.evidence.claims import configuration_text
 from capienza.evidence.record import Scope
@@ -24,16 +24,15 @@ FIELD_IN_CARD = {
     "engine": "engine.name",
     "engine_version": "engine.version",
     "tokens": "tokens.required",
-    "gpus": "placement.gpus",
 }
 IDENTITY = ("model", "revision", "weight_format", "engine", "engine_version")
 LOAD = {"inference": ("tokens", "concurrency"), "fine-tuning": ("tokens", "microbatch")}
 
 
 def needs_of(
-    card: Card, sizing: Sizing, claim: GpuClaim, provider: str | None = None, offer: str | None = None
+    card: Card, sizing: Sizing, claim: GpuClaim, gpus: int, provider: str | None = None, offer: str | None = None
 ) -> tuple[Scope, ...]:
-    """One needed scope for each GPU that the seller's name may mean.
+    """One needed scope for each GPU that the seller's name may mean; `gpus` are those of one copy of the model.
 
     Provider and offer are given only where some record speaks of them alone.
     """
@@ -49,7 +48,7 @@ def needs_of(
             engine=engine.name if engine else None,
             engine_version=engine.version if engine else None,
             gpu=gpu,
-            gpus=gpus_per_copy(card),
+            gpus=gpus,
             provider=provider,
             offer=offer,
             tokens=required.total if required else None,

@@ -6,8 +6,8 @@ smaller. Everything else in the scope must be equal.
 
 from __future__ import annotations
 
-from capienza.decide.case import Case
-from capienza.decide.need import IDENTITY, LOAD, unstated
+from capienza.decide.case import Case, is_placement_open
+from capienza.decide.need import IDENTITY, LOAD, NOT_STATED, unstated
 from capienza.decide.verdict import cite
 from capienza.decide.weigh import Stance, in_scope
 from capienza.errors import Message, template
@@ -52,10 +52,20 @@ MEASURE = template(
     "run {card}, and put the measured peaks into the evidence folder",
 )
 
+MORE_GPUS = template(
+    "decide.settle-more-gpus",
+    "nothing measured on this offer settles it: one copy needs {needed} GPUs, the offer has {offered}",
+    "look for an offer with at least {needed} GPUs; memory of several offers does not join",
+)
+
 
 def required_load(case: Case) -> tuple[Message, ...]:
-    """What the card leaves open and a run could therefore not be compared with."""
-    return unstated(case.needs[0], (*IDENTITY, *LOAD[case.card.task]))
+    """What the card leaves open and a run could therefore not be compared with.
+
+    A run shows the placement it was made with; while the card states none, none is the required one.
+    """
+    placement = (NOT_STATED(field="placement"),) if is_placement_open(case.card, case.offer) else ()
+    return (*unstated(case.needs[0], (*IDENTITY, *LOAD[case.card.task])), *placement)
 
 
 def runs(case: Case, need: Scope, *quantities: str) -> tuple[list[Record], list[Record], list[Message]]:
@@ -80,7 +90,9 @@ def not_completed(record: Record) -> Message | None:
 
 
 def settle_by_measuring(case: Case) -> tuple[Message, ...]:
-    """The run that would settle it, or first what the card must state."""
+    """The run that would settle it; or first what the card must state, or that the offer has too few GPUs for one."""
+    if has_too_few_gpus(case):
+        return (MORE_GPUS(needed=case.needs[0].gpus, offered=case.offer.gpus),)
     open_fields = required_load(case)
     if open_fields:
         return open_fields
@@ -94,6 +106,11 @@ def settle_by_measuring(case: Case) -> tuple[Message, ...]:
         )
         for need in case.needs
     )
+
+
+def has_too_few_gpus(case: Case) -> bool:
+    """Has the offer fewer GPUs than one copy of the model is divided over?"""
+    return case.offer.gpus < (case.needs[0].gpus or 1)
 
 
 def doubt(case: Case, record: Record, need: Scope, reason: Message) -> Stance:

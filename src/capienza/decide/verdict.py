@@ -120,7 +120,7 @@ class Margin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One offer, judged. `finish` is the documented end of the work of an admissible one, which ranks it.
+    """One offer, judged. `finish` is the documented end of the work, of one that is not excluded.
 
     `preferences` answer the card's, in order.
     """

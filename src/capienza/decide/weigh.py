@@ -200,8 +200,8 @@ def merge(findings: Sequence[Finding]) -> Finding:
 
 
 def _with(known: tuple[T, ...], more: tuple[T, ...]) -> tuple[T, ...]:
-    """What is known and each item of `more` that is not; the handful there is compares faster than it hashes."""
-    if not known:
+    """What is known and each item of `more` once; the handful there is compares faster than it hashes."""
+    if not known and len(more) < 2:
         return more
     for item in more:
         if item not in known:

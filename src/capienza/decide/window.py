@@ -8,7 +8,7 @@ time. All moments are compared in UTC. No duration is presumed: hypothetical hou
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +22,7 @@ from capienza.decide.need import NOT_STATED
 from capienza.decide.runs import card_file
 from capienza.decide.verdict import Finding
 from capienza.decide.weigh import Stance, weigh
-from capienza.errors import Message, template
+from capienza.errors import Message, phrase, template
 from capienza.truth import Truth
 
 DEADLINE_PASSED = template(
@@ -37,16 +37,16 @@ WINDOW_SHUT = template(
 )
 WINDOW_SHORT = template(
     "decide.window-short",
-    "the plan has {needed} documented hours; {available} can be used",
+    "the plan has {needed} {hours}; {available} can be used",
     "look for a longer or earlier offer",
 )
 WINDOW_ENOUGH = template(
     "decide.window-enough",
-    "the plan has {needed} documented hours; {available} can be used",
+    "the plan has {needed} {hours}; {available} can be used",
 )
 WINDOW_OPEN = template(
     "decide.window-open",
-    "the plan has {needed} documented hours, and no deadline or end of the offer limits them",
+    "the plan has {needed} {hours}, and no deadline or end of the offer limits them",
 )
 HYPOTHETICAL = template(
     "decide.durations-hypothetical",
@@ -63,6 +63,11 @@ SETTLE_DURATIONS = template(
     "measure the steps in a pilot and write their hours with basis: measured",
     "run a pilot of {card} and record how long it took",
 )
+NO_TIME = template(
+    "decide.settle-no-time",
+    "whatever the steps take, the cap or the calendar leaves this offer no time for them",
+    "look for an offer that costs less, or can be used earlier or longer",
+)
 START_UNDOCUMENTED = template(
     "decide.start-undocumented",
     "no document says from when the GPUs can be used; a stock notice is a wish",
@@ -70,7 +75,7 @@ START_UNDOCUMENTED = template(
 )
 SETTLE_START = template(
     "decide.settle-start",
-    "have the document state starts_at; {latest_start} or earlier settles it",
+    "have the document state the start (starts in the offers file); {latest_start} or earlier settles it",
     "ask the seller",
 )
 INTERRUPTIBLE = template(
@@ -83,6 +88,14 @@ START_UNREADABLE = template(
     "document {document} states starts_at as {found}, which is not a moment with an offset",
     "write it as 2026-12-07T08:00:00Z",
 )
+
+
+PROVED_HOURS = {
+    ("documented",): phrase("documented hours"),
+    ("measured",): phrase("measured hours"),
+    ("documented", "measured"): phrase("measured or documented hours"),
+}
+"""The hours that count, by what the card says they rest on."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,11 +135,38 @@ def judge_calendar(case: Case, calendar: Calendar, hours: Hours) -> Finding:
 
 
 def finish_of(case: Case, calendar: Calendar, hours: Hours) -> datetime.datetime | None:
-    """The documented end of the work: documented durations from a documented start; None without both."""
-    openings = [moment for moment, _ in _openings(case)[0] if moment is not None]
-    if not openings or not hours.is_documented or case.document is None:
+    """The documented end of the work: documented durations from a documented start; None without both.
+
+    Where the seller may interrupt the use, a documented duration does not hold.
+    """
+    if not hours.is_documented or case.document is None or case.offer.price.interruptible:
         return None
-    return shift(window_of(case, calendar, max(openings)).earliest, hours.planned)
+    openings = [moment for moment, _ in _openings(case)[0] if moment is not None]
+    if not openings:
+        return None
+    return shift(_examined(case, calendar, hours, max(openings)).window.earliest, hours.planned)
+
+
+def settle_durations(case: Case, available: Decimal | None) -> Message:
+    """The measurement that settles the durations, with the hours it may come to; None: nothing limits them."""
+    if available is None:
+        return SETTLE_DURATIONS(card=card_file(case))
+    if available <= 0:
+        return NO_TIME()
+    return SETTLE_HYPOTHETICAL(available=show_hours(available, ROUND_FLOOR), card=card_file(case))
+
+
+def tightest_durations(steps: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The steps, with what settles the durations said once: cap and calendar both have to hold."""
+    limits = [step for step in steps if step.code in (SETTLE_DURATIONS.code, SETTLE_HYPOTHETICAL.code, NO_TIME.code)]
+    if len(limits) < 2:
+        return steps
+    tightest = min(limits, key=_limit)
+    return tuple(dict.fromkeys(tightest if step in limits else step for step in steps))
+
+
+def _limit(step: Message) -> Decimal:
+    return Decimal(0) if step.code == NO_TIME.code else Decimal(str(step.parameters.get("available", "Infinity")))
 
 
 def hours_between(start: datetime.datetime, end: datetime.datetime) -> Decimal:
@@ -151,9 +191,9 @@ def utc(moment: datetime.datetime) -> datetime.datetime:
         return moment.replace(tzinfo=datetime.UTC)
 
 
-def show_hours(hours: Decimal) -> str:
-    """Hours without needless zeros."""
-    return f"{hours.quantize(Decimal('0.01')).normalize():f}"
+def show_hours(hours: Decimal, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Hours without needless zeros; a limit is rounded down."""
+    return f"{hours.quantize(Decimal('0.01'), rounding).normalize():f}"
 
 
 def _hour_limits(offer: Offer) -> tuple[Decimal, ...]:
@@ -195,12 +235,8 @@ def _stance(case: Case, calendar: Calendar, hours: Hours, opening: tuple[datetim
             reasons=(*reasons, *stated.doubts),
             settle=(*settle, *stated.doubts),
         )
-    needed, available = show_hours(hours.documented), window.available_hours
-    enough = (
-        WINDOW_OPEN(needed=needed)
-        if available is None
-        else WINDOW_ENOUGH(needed=needed, available=show_hours(available))
-    )
+    available, words = window.available_hours, _proved(calendar, hours)
+    enough = WINDOW_OPEN(**words) if available is None else WINDOW_ENOUGH(**words, available=show_hours(available))
     return Stance(says="supports", rank=stated.rank, evidence=stated.evidence, reasons=(enough,))
 
 
@@ -232,8 +268,14 @@ def _failure(case: Case, calendar: Calendar, hours: Hours, window: Window) -> Me
     if window.latest is not None and window.latest <= window.earliest:
         return WINDOW_SHUT(earliest=window.earliest.isoformat(), latest=window.latest.isoformat())
     if window.available_hours is not None and hours.documented > window.available_hours:
-        return WINDOW_SHORT(needed=show_hours(hours.documented), available=show_hours(window.available_hours))
+        return WINDOW_SHORT(**_proved(calendar, hours), available=show_hours(window.available_hours))
     return None
+
+
+def _proved(calendar: Calendar, hours: Hours) -> dict[str, str]:
+    """How many hours count, under the name of what they rest on."""
+    bases = tuple(sorted({step.basis for step in calendar.steps} - {"hypothetical"}))
+    return {"needed": show_hours(hours.documented), "hours": PROVED_HOURS[bases]}
 
 
 def _open_points(
@@ -249,12 +291,7 @@ def _open_points(
     elif not hours.is_documented:
         hypothetical = hours.planned - hours.documented
         reasons.append(HYPOTHETICAL(hypothetical=show_hours(hypothetical), planned=show_hours(hours.planned)))
-        file, available = card_file(case), window.available_hours
-        settle.append(
-            SETTLE_DURATIONS(card=file)
-            if available is None
-            else SETTLE_HYPOTHETICAL(available=show_hours(available), card=file)
-        )
+        settle.append(settle_durations(case, window.available_hours))
     if opens is None and window.latest is not None:
         reasons.append(START_UNDOCUMENTED())
         latest_start = shift(window.latest, -hours.planned) or window.earliest

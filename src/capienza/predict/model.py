@@ -49,6 +49,7 @@ UNQUANTISED = frozenset({"bf16", "fp16", "fp32"})
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """A model as far as it is known.
 
+    `revision` is the Hub's commit, else the one that the card states.
     `dtype` is the format of the unquantised parts (None: not stated anywhere), `stored_dtype` what the files hold.
     `architecture` is None when only a parameter count is known, or when the files' model type is not understood;
     `refusal` then says why.
@@ -79,13 +80,12 @@ def load_model(reference: ModelRef) -> Model:
     """
     if reference.parameters is not None:
         name = f"{reference.parameters:,} parameters".replace(",", " ")
-        return Model(name=name, parameters=reference.parameters, bits=reference.bits)
+        return Model(name=name, revision=reference.revision, parameters=reference.parameters, bits=reference.bits)
     source = reference.path or reference.id or ""
     # Of a path the revision is the writer's own name for the files: nothing is looked up by it.
     artifact = open_model(source, reference.revision if reference.id else None)
-    if artifact.kind == "gguf":
-        return _from_gguf(source, artifact)
-    return _from_config(source, artifact)
+    model = _from_gguf(source, artifact) if artifact.kind == "gguf" else _from_config(source, artifact)
+    return msgspec.structs.replace(model, revision=artifact.revision or reference.revision)
 
 
 def _from_gguf(source: str, artifact: Artifact) -> Model:
@@ -98,7 +98,6 @@ def _from_gguf(source: str, artifact: Artifact) -> Model:
         refusal = error.message
     return Model(
         name=source,
-        revision=artifact.revision,
         artifact=artifact,
         architecture=architecture,
         refusal=refusal,
@@ -123,7 +122,6 @@ def _from_config(source: str, artifact: Artifact) -> Model:
         notes.append(OTHER_DTYPE(stated=stated, stored=stored))
     return Model(
         name=source,
-        revision=artifact.revision,
         artifact=artifact,
         architecture=architecture,
         refusal=refusal,

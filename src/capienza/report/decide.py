@@ -156,7 +156,7 @@ def _place_row(place: Place, decision: Decision, say: Say) -> tuple[str, ...]:
         _prediction(decision, say),
         cost,
         say("unknown") if place.margin_bytes is None else say.size(place.margin_bytes),
-        "" if place.finish is None else place.finish.isoformat(timespec="minutes"),
+        say("unknown") if place.finish is None else place.finish.isoformat(timespec="minutes"),
     )
 
 

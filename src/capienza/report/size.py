@@ -189,24 +189,14 @@ def envelopes_table(sizing: Sizing, say: Say) -> Table:
     """Weights only, the two envelopes, each declared as what it is."""
     ledger, device = sizing.ledger, sizing.worst_device()
     weights = ledger.weights_only(device)
-    rows = [
-        (
-            say("weights only"),
-            say.size(weights.amount.expected, LEDGER_DECIMALS),
-            say.size(weights.amount.expected, LEDGER_DECIMALS, "GB"),
-            say.size(weights.amount.expected, unit="B"),
-            say("parameters x bits, nothing else"),
-        )
-    ]
+    rows = [(say("weights only"), *_share_cells(weights.amount, sizing, say), _weights_text(sizing, say))]
     reserve = sizing.card.reserve
     if reserve is not None:
-        envelope = ledger.indicative_envelope(reserve.amount_bytes, device).amount.expected
+        envelope = ledger.indicative_envelope(reserve.amount_bytes, device).amount
         rows.append(
             (
                 say("indicative envelope"),
-                say.size(envelope, LEDGER_DECIMALS),
-                say.size(envelope, LEDGER_DECIMALS, "GB"),
-                say.size(envelope, unit="B"),
+                *_share_cells(envelope, sizing, say),
                 say(
                     "weights only + chosen reserve {reserve_bytes}; the entries computed so far already take "
                     "{taken_bytes} of it",
@@ -231,6 +221,27 @@ def envelopes_table(sizing: Sizing, say: Say) -> Table:
         numeric=(1, 2, 3),
         title=say("Envelopes, {gpu}", gpu=device),
     )
+
+
+def _share_cells(amount: Range, sizing: Sizing, say: Say) -> tuple[str, str, str]:
+    """A figure in three units; of several GPUs the fullest holds at least an even share."""
+    is_share = len(sizing.ledger.gpus) > 1 and amount.floor == amount.expected
+    gib, gb, exact = (
+        say("at least {size}", size=text) if is_share else text
+        for text in (
+            say.size(amount.expected, LEDGER_DECIMALS),
+            say.size(amount.expected, LEDGER_DECIMALS, "GB"),
+            say.size(amount.expected, unit="B"),
+        )
+    )
+    return gib, gb, exact
+
+
+def _weights_text(sizing: Sizing, say: Say) -> str:
+    gpus = len(sizing.ledger.gpus)
+    if gpus == 1:
+        return say("parameters x bits, nothing else")
+    return say("parameters x bits, nothing else; per GPU, an even share over {gpus} GPUs", gpus=str(gpus))
 
 
 def fit_blocks(fit: GpuFit, sizing: Sizing, say: Say) -> list[Block]:

@@ -7,27 +7,30 @@ a dated exchange rate.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import msgspec
 
 from capienza.card.model import NONE, Budget, Calendar, Card
-from capienza.decide.case import Case
-from capienza.decide.cost import Cost, rounded
+from capienza.decide.afford import affordable_hours
+from capienza.decide.case import Case, storage_needed
+from capienza.decide.cost import Cost, cost_of, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
 from capienza.decide.need import NOT_STATED
-from capienza.decide.runs import card_file
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, weigh
-from capienza.decide.window import SETTLE_DURATIONS, judge_calendar
-from capienza.errors import template
+from capienza.decide.window import judge_calendar, settle_durations, tightest_durations
+from capienza.errors import Message, template
 from capienza.evidence.claims import EXCHANGE_RATE, find
 from capienza.evidence.rank import OFFER_DOCUMENT, rank
 from capienza.truth import Truth
 from capienza.units import Money
 
 CRITERION = "budget"
+Convert = Callable[[Cost], Cost]
 _RATE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 
 NOT_APPLICABLE = template("decide.budget-not-applicable", "the card says {field}: none")
@@ -65,7 +68,18 @@ CONVERTED = template(
 
 def judge(case: Case) -> CriterionVerdict:
     """Are cap and window met by what documents state?"""
-    return conclude(CRITERION, [_budget(case), _calendar(case)])
+    verdict = conclude(CRITERION, [_budget(case), _calendar(case)])
+    steps, reasons = tightest_durations(verdict.settle), (*verdict.reasons, *_unsaid(case, verdict))
+    if steps is verdict.settle and len(reasons) == len(verdict.reasons):
+        return verdict
+    return msgspec.structs.replace(verdict, settle=steps, reasons=reasons)
+
+
+def _unsaid(case: Case, verdict: CriterionVerdict) -> list[Message]:
+    """How the amount was understood, where only the calendar is open and the verdict would not say it."""
+    if verdict.state != "to_confirm" or not isinstance(case.card.budget, Budget) or case.document is None:
+        return []
+    return [note for note in case.cost.notes if note not in verdict.reasons]
 
 
 def same_for_all(card: Card) -> bool:
@@ -84,7 +98,7 @@ def _budget(case: Case) -> Finding:
     if cost.minimum is None or case.document is None:
         return Finding(truth=Truth.UNKNOWN, reasons=problems + cost.missing, settle=problems + cost.missing)
     if cost.minimum.currency == budget.cap.currency:
-        return weigh([_stance(case, cost, budget.cap, OFFER_DOCUMENT, case.document)])
+        return weigh([_stance(case, lambda bill: bill, budget.cap, OFFER_DOCUMENT, case.document)])
     return _converted(case, cost, budget.cap, case.document)
 
 
@@ -98,8 +112,9 @@ def _calendar(case: Case) -> Finding:
     return judge_calendar(case, calendar, case.hours)
 
 
-def _stance(case: Case, cost: Cost, cap: Money, weight: int, evidence: EvidenceRef) -> Stance:
-    """What a cost in the currency of the cap comes to."""
+def _stance(case: Case, convert: Convert, cap: Money, weight: int, evidence: EvidenceRef) -> Stance:
+    """What the cost comes to, brought into the currency of the cap by `convert`."""
+    cost = convert(case.cost)
     least, planned = cost.minimum or cap, cost.planned
     if least.amount > cap.amount:
         reasons = (ABOVE(cost=least, cap=cap), *cost.notes)
@@ -115,8 +130,21 @@ def _stance(case: Case, cost: Cost, cap: Money, weight: int, evidence: EvidenceR
         rank=weight,
         evidence=evidence,
         reasons=(open_cost, *cost.missing, *cost.notes),
-        settle=cost.missing or (*cost.notes, SETTLE_DURATIONS(card=card_file(case))),
+        settle=cost.missing or (*cost.notes, *_durations(case, convert, cap)) or (open_cost,),
     )
+
+
+def _durations(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
+    """The measurement of hypothetical durations, with the hours that the cap pays for."""
+    if case.hours.is_documented:
+        return ()
+    hours = affordable_hours(
+        case.offer,
+        lambda hours: convert(cost_of(case.offer, hours, storage_needed(case.card))),
+        cap.amount,
+        case.hours.planned,
+    )
+    return (settle_durations(case, hours),)
 
 
 def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Finding:
@@ -129,13 +157,16 @@ def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Fin
         if record.kind != "document" or weak:
             continue
         for claim in find(record, EXCHANGE_RATE):
-            converted = _convert(cost, cap.currency, str(claim.value), claim.unit or "")
-            if converted is None:
+            factor = _factor(cost, cap.currency, str(claim.value), claim.unit or "")
+            if factor is None:
                 found = f"{claim.value} {claim.unit or ''}".strip()
                 reasons.append(VALUE_UNREADABLE(document=record.id[:12], field=EXCHANGE_RATE, found=found))
-            elif cost.minimum is not None and converted.minimum is not None:
+                continue
+            convert = functools.partial(_convert, factor, cap.currency)
+            converted = convert(cost)
+            if converted.minimum is not None:
                 note = CONVERTED(original=cost.minimum, cost=converted.minimum, record=record.id[:12])
-                stance = _stance(case, converted, cap, rank(record), cite(record))
+                stance = _stance(case, convert, cap, rank(record), cite(record))
                 stances.append(msgspec.structs.replace(stance, reasons=(*stance.reasons, note)))
     if not stances:
         currencies = {"currency": cost.currency or "", "cap_currency": cap.currency}
@@ -149,20 +180,21 @@ def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Fin
     return msgspec.structs.replace(finding, evidence=(document, *finding.evidence))
 
 
-def _convert(cost: Cost, currency: str, value: str, unit: str) -> Cost | None:
-    """The cost in `currency` by a rate "EUR/USD" (what one EUR costs in USD), in either direction.
+def _factor(cost: Cost, currency: str, value: str, unit: str) -> Decimal | None:
+    """What one unit of the cost's currency is in `currency` by a rate "EUR/USD" (what one EUR costs in USD).
 
-    None when the text is not such a rate, or is one of other currencies.
+    Read in either direction. None when the text is not such a rate, or is one of other currencies.
     """
     rate = Decimal(value) if _RATE.fullmatch(value) else Decimal(0)
     if not rate:
         return None
     if unit == f"{cost.currency}/{currency}":
-        factor = rate
-    elif unit == f"{currency}/{cost.currency}":
-        factor = 1 / rate
-    else:
-        return None
+        return rate
+    return 1 / rate if unit == f"{currency}/{cost.currency}" else None
+
+
+def _convert(factor: Decimal, currency: str, cost: Cost) -> Cost:
+    """The cost in another currency: the least rounded downwards, the planned upwards."""
 
     def convert(money: Money | None, rounding: str) -> Money | None:
         return Money(rounded(money.amount * factor, rounding), currency) if money else None

@@ -11,10 +11,18 @@ import msgspec
 
 from capienza import __version__
 from capienza.canon import digest
-from capienza.decide.case import Case
+from capienza.decide.case import Case, is_placement_open
 from capienza.decide.need import NOT_STATED
-from capienza.decide.readings import DRIVER_COUNTERS, cycle_of
-from capienza.decide.runs import card_file, doubt, not_completed, required_load, runs, settle_by_measuring
+from capienza.decide.readings import cycle_of
+from capienza.decide.runs import (
+    card_file,
+    doubt,
+    has_too_few_gpus,
+    not_completed,
+    required_load,
+    runs,
+    settle_by_measuring,
+)
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
 from capienza.errors import Message, template
@@ -33,10 +41,17 @@ FLOOR = template(
     "{device} needs at least {floor_bytes}, provably; the most a GPU of this name offers is {usable_bytes} ({basis})",
     "a second card helps only where the card's placement divides the model; capienza size CARD --explain weights",
 )
-FLOOR_EACH = template(
-    "decide.memory-floor-each",
-    "{devices} need at least {floor_bytes} each, provably; a GPU of this name offers {usable_bytes} at most ({basis})",
-    "divide the model over more GPUs in placement; capienza size CARD --explain weights",
+FLOOR_SHARE = template(
+    "decide.memory-floor-share",
+    "of the {gpus} GPUs that one copy is divided over, the fullest needs at least {floor_bytes}, provably; the most a "
+    "GPU of this name offers is {usable_bytes} ({basis})",
+    "divide the model over more GPUs, or choose GPUs with more memory; capienza size CARD --explain weights",
+)
+FLOOR_SPREAD = template(
+    "decide.memory-floor-spread",
+    "however one copy is spread over the {gpus} GPUs of the offer, the fullest needs at least {floor_bytes}, provably; "
+    "the most a GPU of this name offers is {usable_bytes} ({basis})",
+    "choose an offer with more GPUs, or with more memory on each; capienza size CARD --explain weights",
 )
 OOM = template(
     "decide.memory-oom",
@@ -59,7 +74,7 @@ OVERFULL = template(
 )
 BELOW_FLOOR = template(
     "decide.memory-below-floor",
-    "record {record}: its reading of phase {phase} is below the {floor_bytes} that the calculation proves",
+    "record {record}: in phase {phase} no GPU reaches the {floor_bytes} that the calculation proves",
     "check which GPU, model and unit the reading is of",
 )
 PHASES_MISSING = template(
@@ -82,6 +97,12 @@ PREDICTED_AT_LEAST = template(
     "predicted, not measured: {device} peaks at least at {expected_bytes} ({floor_bytes} to {ceiling_bytes} of what is "
     "computed)",
     "run the complete cycle on this GPU and record the peak of every phase",
+)
+SPREAD = template(
+    "decide.memory-spread",
+    "the figures are for one copy spread evenly over the {gpus} GPUs of the offer: the card states no placement, and "
+    "with fewer GPUs each needs more",
+    "write placement in the card",
 )
 AT_LEAST = template(
     "decide.memory-at-least",
@@ -166,21 +187,24 @@ def _proof(case: Case, need: Scope) -> list[Stance]:
     ledger, capacity = case.sizing.ledger, case.sizing.capacity
     if ledger is None or capacity is None:
         return []
-    over: dict[int, list[str]] = {}
-    for device in ledger.gpus:
-        peak = ledger.predicted_peak(device)
-        if exceeds(peak, capacity) is Truth.TRUE:
-            over.setdefault(peak.amount.floor, []).append(device)
+    over = [
+        (device, peak.amount.floor)
+        for device in ledger.gpus
+        for peak in (ledger.predicted_peak(device),)
+        if exceeds(peak, capacity) is Truth.TRUE
+    ]
     if not over:
         return []
-    capacities = {"usable_bytes": capacity.largest_usable_bytes, "basis": capacity.largest_basis}
-    reasons = tuple(
-        FLOOR(device=devices[0], floor_bytes=floor_bytes, **capacities)
-        if len(devices) == 1
-        else FLOOR_EACH(devices=devices, floor_bytes=floor_bytes, **capacities)
-        for floor_bytes, devices in over.items()
-    )
-    return [Stance(says="violates", rank=None, evidence=calculation(case, need), reasons=reasons)]
+    device, floor_bytes = max(over, key=lambda one: one[1])
+    figures = {"floor_bytes": floor_bytes, "usable_bytes": capacity.largest_usable_bytes}
+    basis, gpus = capacity.largest_basis, need.gpus or 1
+    if is_placement_open(case.card, case.offer):
+        reason = FLOOR_SPREAD(gpus=gpus, basis=basis, **figures)
+    elif gpus > 1:
+        reason = FLOOR_SHARE(gpus=gpus, basis=basis, **figures)
+    else:
+        reason = FLOOR(device=device, basis=basis, **figures)
+    return [Stance(says="violates", rank=None, evidence=calculation(case, need), reasons=(reason,))]
 
 
 def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
@@ -221,8 +245,7 @@ def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, li
         doubts.append(PHASES_MISSING(record=record.id[:12], phases=list(cycle.missing)))
     if cycle.incomparable:
         doubts.append(INCOMPARABLE(record=record.id[:12], phases=list(cycle.incomparable)))
-    if (need.gpus or 1) == 1:  # of several, only one has to hold its even share
-        doubts += _below_floor(case, record)
+    doubts += _below_floor(case, record)
     weak = case.evidence.weak.get(record.id, ())
     if unfinished or weak or cycle.exceeds_largest:
         return None, [*doubts, *weak]
@@ -234,18 +257,19 @@ def _covered(case: Case, record: Record, need: Scope) -> tuple[Stance | None, li
 
 
 def _below_floor(case: Case, record: Record) -> list[Message]:
-    """Readings of the whole card that are below what the arithmetic proves: one of the two is wrong."""
+    """Phases in which no GPU reaches what the arithmetic proves of the fullest: record or calculation is wrong."""
     ledger = case.sizing.ledger
     if ledger is None:
         return []
     floors = {phase.value: max(ledger.peak(phase, gpu).amount.floor for gpu in ledger.gpus) for phase in ledger.phases}
-    low = {
-        claim.phase: floors[claim.phase]
-        for claim in find(record, PEAK)
-        if claim.phase in floors and claim.counter in DRIVER_COUNTERS
-        if isinstance(claim.value, int) and claim.value < floors[claim.phase]
-    }
-    return [BELOW_FLOOR(record=record.id[:12], phase=phase, floor_bytes=floor) for phase, floor in low.items()]
+    readings: dict[tuple[str, str | None], dict[int, int]] = {}
+    for claim in find(record, PEAK):
+        if claim.phase in floors and isinstance(claim.value, int):
+            lowest = readings.setdefault((claim.phase, claim.counter), {})
+            gpu = claim.gpu_index or 0
+            lowest[gpu] = min(claim.value, lowest.get(gpu, claim.value))
+    low = dict.fromkeys(phase for (phase, _), lowest in readings.items() if max(lowest.values()) < floors[phase])
+    return [BELOW_FLOOR(record=record.id[:12], phase=phase, floor_bytes=floors[phase]) for phase in low]
 
 
 def _predicted(case: Case) -> list[Message]:
@@ -266,6 +290,8 @@ def _predicted(case: Case) -> list[Message]:
                 ceiling_bytes=peak.amount.ceiling,
             )
         )
+        if is_placement_open(case.card, case.offer):
+            reasons.append(SPREAD(gpus=case.offer.gpus))
         if peak.missing:
             reasons.append(AT_LEAST(entries=peak.missing, card=card_file(case)))
     if capacity is None or capacity.smallest_bytes is None:
@@ -275,6 +301,8 @@ def _predicted(case: Case) -> list[Message]:
 
 def _settle(case: Case) -> tuple[Message, ...]:
     """The run that settles it, and the proof each unknown entry of the prediction expects."""
+    if has_too_few_gpus(case):
+        return settle_by_measuring(case)
     entries = case.sizing.ledger.entries if case.sizing.ledger else ()
     proofs = one_proof_for_all(entry.expected_proof for entry in entries if entry.expected_proof is not None)
     usable = case.sizing.capacity.smallest_usable_bytes if case.sizing.capacity else None

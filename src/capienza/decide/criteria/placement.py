@@ -45,7 +45,7 @@ NODE_UNDOCUMENTED = template(
 )
 ASK_NODE = template(
     "decide.settle-node",
-    "have the document state gpus_per_node; {needed} or more settles it",
+    "have the document state the GPUs in one node (gpus_per_node in the offers file); {needed} or more settles it",
     "ask the seller",
 )
 ACROSS_NODES = template(
@@ -73,14 +73,20 @@ LINK = PropertyTexts(
         "look for an offer with that link",
     ),
     template("decide.link-undocumented", "no document states the link between GPUs; {needed} is needed", "ask for it"),
-    template("decide.settle-link", "have the document state gpu_link: {needed}", "ask the seller"),
+    template(
+        "decide.settle-link",
+        "have the document state the link between GPUs (gpu_link in the offers file): {needed}",
+        "ask the seller",
+    ),
 )
 RAM = PropertyTexts(
     template("decide.ram-enough", "RAM: {stated_bytes} documented, {needed_bytes} needed"),
     template("decide.ram-below", "RAM: {stated_bytes} documented, {needed_bytes} needed", "look for a larger server"),
     template("decide.ram-undocumented", "no document states the RAM; {needed_bytes} is needed", "ask for it"),
     template(
-        "decide.settle-ram", "have the document state ram_bytes; {needed_bytes} or more settles it", "ask the seller"
+        "decide.settle-ram",
+        "have the document state the RAM (host.ram in the offers file); {needed_bytes} or more settles it",
+        "ask the seller",
     ),
 )
 STORAGE = PropertyTexts(
@@ -93,7 +99,7 @@ STORAGE = PropertyTexts(
     template("decide.storage-undocumented", "no document states the storage; {needed_bytes} is needed", "ask for it"),
     template(
         "decide.settle-storage",
-        "have the document state disk_bytes; {needed_bytes} or more settles it",
+        "have the document state the storage (host.disk in the offers file); {needed_bytes} or more settles it",
         "ask the seller",
     ),
 )
@@ -109,7 +115,11 @@ APPLICATION = PropertyTexts(
         "no document states the managed application; {needed} is needed",
         "an application asked for when ordering is a wish",
     ),
-    template("decide.settle-application", "have the document state managed_application: {needed}", "ask the seller"),
+    template(
+        "decide.settle-application",
+        "have the document state the managed application (host.managed_application in the offers file): {needed}",
+        "ask the seller",
+    ),
 )
 NODE = PropertyTexts(SPLIT_IN_NODE, SPLIT_IMPOSSIBLE, NODE_UNDOCUMENTED, ASK_NODE)
 
