@@ -10,7 +10,7 @@ from capienza.errors import template
 CROSS_CACHE = template(
     "architecture.cross-attention-cache",
     "the cache of a text-only run is counted; with an encoder's output, its cross-attention adds K and V of"
-    " {half_bytes} for each encoder token in 16 bit, once for a sequence",
+    " {per_token} B for each encoder token in 16 bit, once for a sequence",
     "Multiply by the encoder's tokens, and add it for every sequence that has an encoder's output.",
 )
 NO_CACHE = template(
@@ -22,7 +22,7 @@ NO_CACHE = template(
 
 def note_cross_attention(config: Config, heads: Heads, num_layers: int) -> None:
     """Say what each token of an encoder would add: K and V of every layer."""
-    config.notes.append(CROSS_CACHE(half_bytes=2 * 2 * heads.key_width * num_layers))
+    config.notes.append(CROSS_CACHE(per_token=2 * 2 * heads.key_width * num_layers))
 
 
 def uncached_attention(config: Config, heads: Heads) -> Attention:
