@@ -48,9 +48,8 @@ def cache_after_prefill_and_decode(model, model_type):
     taken = inspect.signature(model.forward).parameters
     name = next((name for name in CACHE_NAMES if name in taken), None)
     cache = given_cache(model(tokens[:, :-1], use_cache=True))
-    if (
-        cache is None and name == "cache"
-    ):  # a forward pass of these returns none, but keeps K and V in the one of `generate`
+    if cache is None and name == "cache":
+        # A forward pass of these returns none, but fills the one that `generate` hands it.
         cache = transformers.DynamicCache(config=model.config)
         model(tokens[:, :-1], **{name: cache}, use_cache=True)
     if cache is None:

@@ -18,6 +18,12 @@ NO_CACHE = template(
     "{model_type} keeps no cache in transformers: the whole sequence is computed again for every new token",
     "An engine with its own implementation of the model may keep K and V.",
 )
+PREFIX_PLACES = template(
+    "architecture.prefix-places",
+    "{source} comes before the text and takes {count} places of the sequence, each with K and V in the cache; they are"
+    " not counted",
+    "Add them to the tokens of every sequence that has one.",
+)
 
 
 def note_cross_attention(config: Config, heads: Heads, num_layers: int) -> None:
