@@ -24,10 +24,7 @@ def build(config: Config) -> Architecture:
     count = config.dimension("num_attention_heads", 12)
     heads = Heads(count, count, share_out(config, hidden, count))
     intermediate = config.dimension("intermediate_size", 1152)
-    every = config.integer("global_attn_every_n_layers", 3)
-    types = layer_types(
-        config, frame.num_layers, lambda index: "sliding_attention" if index % every else "full_attention"
-    )
+    types = layer_types(config, frame.num_layers, lambda index: _default_type(config, index))
     around = config.optional("local_attention", 128, minimum=0)  # both sides of a token, of which a decoder sees one
     window = around // 2 if around else None
     if window is not None and window < 2:  # between steps nothing would be left of it
@@ -64,6 +61,11 @@ def build(config: Config) -> Architecture:
         ],
         head=linear("decoder", frame.vocab_size, hidden, "head", config.flag("decoder_bias", True)),
     )
+
+
+def _default_type(config: Config, index: int) -> str:
+    """The type of a layer where `layer_types` is not stated: the first of each group is full."""
+    return "sliding_attention" if index % config.integer("global_attn_every_n_layers", 3) else "full_attention"
 
 
 def _square(name: str, hidden: int, bias: bool) -> list[Piece]:
