@@ -14,8 +14,8 @@ import msgspec
 
 from capienza.errors import Message
 
-AttentionKind = Literal["full", "sliding", "chunked", "latent"]
-StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear"]
+AttentionKind = Literal["full", "sliding", "chunked", "latent", "uncached"]
+StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear", "prompt"]
 MlpKind = Literal["dense", "experts"]
 Role = Literal[
     "embedding", "head", "position", "norm", "attention", "mlp", "expert", "router", "state", "vision", "other"
@@ -25,6 +25,7 @@ Role = Literal[
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Attention of one layer. `latent` keeps one shared vector of `latent_width` for each token instead of K and V.
 
+    An `uncached` layer keeps nothing: its model runs over the whole sequence for every new token.
     `window` is the number of tokens a sliding layer keeps, or the chunk of a chunked one.
     `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own.
     """
@@ -41,7 +42,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cache_width(self) -> int:
         """Elements kept for one token on one device that holds the whole layer."""
-        if self.shares_cache_of is not None:
+        if self.shares_cache_of is not None or self.kind == "uncached":
             return 0
         if self.kind == "latent":
             return self.latent_width

@@ -15,6 +15,8 @@ from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
 from capienza.errors import InputError, Message, Place, phrase, template
 
+CAUSAL_ENDINGS = ("LM", "LMHeadModel", "WithLMHead", "GenerationDecoder", "ConditionalGeneration")
+"""How the names of classes with a language-model head end."""
 FAMILIES = os.path.join(os.path.dirname(__file__), "families")
 
 NOT_AN_OBJECT = template(
@@ -89,6 +91,6 @@ def _notes(config: Config) -> list[Message]:
         values = ", ".join(f"{key} = {value}" for key, value in config.assumed.items())
         notes.append(ASSUMED(file=config.file, values=values))
     classes = config.texts("architectures") or ()
-    if classes and not any(name.endswith(("LM", "LMHeadModel", "ConditionalGeneration")) for name in classes):
+    if classes and not any(name.endswith(CAUSAL_ENDINGS) for name in classes):
         notes.append(NOT_CAUSAL(found=", ".join(classes)[:200]))
     return notes
