@@ -71,3 +71,12 @@ def mlp_types(random: Random, config: Config) -> list[str]:
 def types(random: Random, config: Config, *kinds: str) -> list[str]:
     """One of the kinds for each layer."""
     return [random.choice(kinds) for _ in range(config["num_hidden_layers"])]
+
+
+def state_hybrid_types(random: Random, config: Config, *kinds: str, rule_from: int = 6) -> None:
+    """State the kind of every layer, the last in full; else, with `rule_from` layers, leave it to the class.
+
+    transformers counts the tokens of a hybrid model in its attention layers, so that one is needed.
+    """
+    if flag(random) or config["num_hidden_layers"] < rule_from:
+        config["layer_types"] = [*types(random, config, *kinds, "full_attention")[1:], "full_attention"]

@@ -103,11 +103,58 @@ def laguna(random: Random) -> Config:
     return config
 
 
+def kolibri1(random: Random) -> Config:
+    config = frame(random) | _experts(random, random.choice(["num_experts", "num_local_experts"]))
+    del config["intermediate_size"]
+    config |= {
+        "moe_intermediate_size": random.randint(1, 12),
+        "shared_expert_intermediate_size": random.randint(1, 12),
+    }
+    maybe(
+        random,
+        config,
+        head_dim=random.choice([4, 8]),
+        layer_types=types(random, config, "sliding_attention", "full_attention"),
+        sliding_window=5,
+    )
+    return config
+
+
+def minimax_m3_vl_text(random: Random) -> Config:
+    config = frame(random) | _experts(random, "num_local_experts")
+    layers = config["num_hidden_layers"]
+    config |= {
+        "head_dim": random.choice([4, 8]),
+        "dense_intermediate_size": random.randint(1, 12),
+        "shared_intermediate_size": random.randint(1, 12),
+        "index_n_heads": config["num_key_value_heads"],
+        "index_head_dim": 4,
+        "index_block_size": 4,
+        "rotary_dim": 2,
+    }
+    sparse = {
+        "sparse_num_index_heads": config["num_key_value_heads"],
+        "sparse_index_dim": random.choice([4, 6]),
+        "sparse_block_size": 4,
+    }
+    if flag(random):
+        config["sparse_attention_config"] = sparse | {
+            "sparse_attention_freq": [random.randint(0, 1) for _ in range(layers)]
+        }
+    else:
+        maybe(random, config, layer_types=types(random, config, "minimax_m3_sparse", "full_attention"))
+    maybe(random, config, mlp_layer_types=mlp_types(random, config))
+    maybe(random, config, moe_layer_freq=[random.randint(0, 1) for _ in range(layers)])
+    return config
+
+
 GENERATORS = {
+    "kolibri1": kolibri1,
     "laguna": laguna,
     "mellum": mellum,
     "mimo_v2_flash": mimo_v2_flash,
     "minimax_m2": minimax_m2,
+    "minimax_m3_vl_text": minimax_m3_vl_text,
     "olmoe": olmoe,
     "sarvam_moe": sarvam_moe,
     "solar_open": solar_open,
