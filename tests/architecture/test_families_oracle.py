@@ -20,6 +20,8 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.oracle
 
 TOKENS = 12
+KEEPS_ITS_CACHE = ("recurrent_gemma",)  # its output does not give the cache back
+MODULE_STATES = ("conv1d_state", "recurrent_states")  # RecurrentGemma keeps them outside its cache object
 CACHE_NAMES = ("cache", "past_key_values", "cache_params", "state", "mems")
 GENERATORS = {
     model_type: generator
@@ -82,9 +84,13 @@ def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed
     model = transformers.AutoModelForCausalLM.from_config(configure(config), dtype=torch.bfloat16).eval()
     if hasattr(model.config, "_experts_implementation"):
         model.config._experts_implementation = "eager"
+    name = next(name for name in CACHE_NAMES if name in inspect.signature(model.forward).parameters)
+    own = transformers.DynamicCache(config=model.config) if model_type in KEEPS_ITS_CACHE else None
     with torch.no_grad():
-        cache = given_cache(model(torch.arange(TOKENS - 1)[None] % 40, use_cache=True))[1]
-        name = next(name for name in CACHE_NAMES if name in inspect.signature(model.forward).parameters)
-        cache = given_cache(model(torch.tensor([[7]]), **{name: cache}, use_cache=True))[1]
+        output = model(torch.arange(TOKENS - 1)[None] % 40, **({name: own} if own else {}), use_cache=True)
+        cache = own or given_cache(output)[1]
+        output = model(torch.tensor([[7]]), **{name: cache}, use_cache=True)
+        cache = own or given_cache(output)[1]
+    states = [getattr(module, name, None) for module in model.modules() for name in MODULE_STATES]
     need = cache_need(describe(config), TOKENS, "bf16", "bf16", TRANSFORMERS_RULE)
-    assert need.windowed_bytes + need.state_bytes == held_bytes(cache)
+    assert need.windowed_bytes + need.state_bytes == held_bytes([cache, states])

@@ -15,7 +15,7 @@ import msgspec
 from capienza.errors import Message
 
 AttentionKind = Literal["full", "sliding", "chunked", "latent"]
-StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear"]
+StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear", "lru", "mlstm"]
 MlpKind = Literal["dense", "experts"]
 Role = Literal[
     "embedding", "head", "position", "norm", "attention", "mlp", "expert", "router", "state", "vision", "other"

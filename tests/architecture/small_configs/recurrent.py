@@ -133,6 +133,121 @@ def olmo_hybrid(random: Random) -> Config:
     return config
 
 
+def _zamba(random: Random) -> Config:
+    config = frame(random, grouped=False)
+    layers = config["num_hidden_layers"] = random.randint(3, 8)
+    config["num_key_value_heads"] = random.choice([1, config["num_attention_heads"]])
+    maybe(random, config, mamba_expand=random.choice([1, 2, 3]), mamba_d_state=random.randint(1, 9))
+    maybe(random, config, mamba_d_conv=random.choice([2, 3]))
+    if flag(random):
+        kinds = [random.choice(["linear_attention", "mamba", "hybrid"]) for _ in range(layers - 1)]
+        config["layers_block_type"] = [*kinds, "hybrid"]
+        config["layers_block_type"][0] = "hybrid"  # a block that nothing shares is an error of the class
+    return config
+
+
+def zamba(random: Random) -> Config:
+    config = _zamba(random)
+    config["num_hidden_layers"] = max(config["num_hidden_layers"], 4)
+    if len(config.get("layers_block_type", ())) == 3:
+        config["layers_block_type"].append("mamba")
+    config |= {"attn_layer_period": random.randint(1, 3), "attn_layer_offset": 0}
+    maybe(
+        random,
+        config,
+        mamba_dt_rank=random.choice(["auto", 3]),
+        mamba_conv_bias=flag(random),
+        mamba_proj_bias=flag(random),
+        n_mamba_heads=random.choice([1, 4]),
+    )
+    return config
+
+
+def zamba2(random: Random) -> Config:
+    config = _zamba(random)
+    config["n_mamba_heads"] = random.choice([2, 4])
+    layers = config["num_hidden_layers"]
+    config.setdefault("layers_block_type", [random.choice(["mamba", "hybrid"]) for _ in range(layers - 1)] + ["hybrid"])
+    maybe(
+        random,
+        config,
+        add_bias_linear=flag(random),
+        num_mem_blocks=random.randint(1, 3),
+        use_shared_attention_adapter=flag(random),
+        adapter_rank=random.randint(1, 4),
+        mamba_ngroups=random.choice([1, 2]),
+        use_mem_rope=flag(random),
+    )
+    if config.get("use_shared_attention_adapter"):  # the adapters have the width of all heads
+        config["num_key_value_heads"] = config["num_attention_heads"]
+    return config
+
+
+def zaya(random: Random) -> Config:
+    config = frame(random)
+    del config["intermediate_size"]
+    config |= {"num_experts": random.randint(2, 5), "moe_intermediate_size": random.randint(1, 12)}
+    maybe(
+        random,
+        config,
+        head_dim=random.choice([4, 8]),
+        attention_bias=flag(random),
+        lm_head_bias=flag(random),
+        router_hidden_size=random.choice([4, 7]),
+        cca_time0=random.randint(2, 3),
+        cca_time1=random.randint(1, 3),
+    )
+    if flag(random):
+        config["sliding_window"] = 5
+        config["layer_types"] = [
+            random.choice(["hybrid", "hybrid_sliding"]) for _ in range(config["num_hidden_layers"])
+        ]
+    return config
+
+
+def recurrent_gemma(random: Random) -> Config:
+    config = frame(random)
+    del config["max_position_embeddings"]
+    config["intermediate_size"] += 1
+    config["num_hidden_layers"] = random.randint(3, 7)
+    heads = config["num_attention_heads"]
+    maybe(
+        random,
+        config,
+        lru_width=heads * random.choice([4, 6]),
+        attention_window_size=5,
+        conv1d_width=random.choice([2, 3]),
+        attention_bias=flag(random),
+        block_types=random.choice([["attention"], ["recurrent", "attention"], ["attention", "recurrent"]]),
+    )
+    return config
+
+
+def xlstm(random: Random) -> Config:
+    heads = random.choice([1, 2, 4])
+    config: Config = {
+        "num_heads": heads,
+        "vocab_size": random.randint(40, 90),
+        random.choice(["num_hidden_layers", "num_blocks"]): 32,
+        "hidden_size": random.choice([64, 128]),
+        "qk_dim_factor": random.choice([1.0, 2.0]),
+    }
+    if flag(random):
+        config["num_hidden_layers"] = config["num_blocks"] = random.randint(1, 3)
+    config["embedding_dim"] = config["hidden_size"]
+    maybe(
+        random,
+        config,
+        use_bias=flag(random),
+        weight_mode="single",
+        v_dim_factor=random.choice([1.0, 2.0]),
+        ffn_proj_factor=random.choice([1.0, 1.3]),
+        ffn_round_up_to_multiple_of=random.choice([1, 8]),
+        tie_word_embeddings=flag(random),
+    )
+    return config
+
+
 GENERATORS = {
     "bailing_hybrid": bailing_hybrid,
     "falcon_mamba": falcon_mamba,
@@ -141,4 +256,9 @@ GENERATORS = {
     "lfm3": lfm3,
     "minimax": minimax,
     "olmo_hybrid": olmo_hybrid,
+    "recurrent_gemma": recurrent_gemma,
+    "xlstm": xlstm,
+    "zamba": zamba,
+    "zamba2": zamba2,
+    "zaya": zaya,
 }
