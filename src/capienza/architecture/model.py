@@ -22,6 +22,20 @@ Role = Literal[
 ]  # fmt: skip
 
 
+class Compression(msgspec.Struct, frozen=True, kw_only=True):
+    """A cache that keeps one entry of `width` elements for every `rate` tokens.
+
+    Tokens that no entry holds yet keep `pending` elements each. From the first entry on, `carried` elements of the
+    last group wait for the next one, and as many as `carried_fp32` in that type.
+    """
+
+    rate: int
+    width: int
+    pending: int
+    carried: int = 0
+    carried_fp32: int = 0
+
+
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Attention of one layer. `latent` keeps one shared vector of `latent_width` for each token instead of K and V.
 
@@ -29,6 +43,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own.
     `index_width` is what a sparse layer keeps for each token beside its cache, to choose the tokens it looks at.
     `passes` is how many caches the layer keeps: one for each attention in it, and for each time a loop runs it.
+    `compressions` are caches of whole groups of tokens, beside that of the window; no head owns them.
     """
 
     kind: AttentionKind
@@ -41,6 +56,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     shares_cache_of: int | None = None
     index_width: int = 0
     passes: int = 1
+    compressions: tuple[Compression, ...] = ()
 
     @property
     def cache_width(self) -> int:
