@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from drawn_parts import flag, maybe, types
+from drawn_parts import flag, frame, maybe, state_hybrid_types, types
 
 Config = dict[str, Any]
 RATIOS = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
@@ -50,4 +50,47 @@ def deepseek_v4(random: Random) -> Config:
     return config
 
 
-GENERATORS = {"deepseek_v4": deepseek_v4}
+def qwen4_exp_text(random: Random) -> Config:
+    config = frame(random)
+    del config["intermediate_size"]
+    key_heads = random.choice([1, 2])
+    config |= {
+        "head_dim": random.choice([4, 8]),
+        "linear_num_key_heads": key_heads,
+        "linear_num_value_heads": key_heads * random.choice([1, 2]),
+        "linear_key_head_dim": random.choice([4, 8]),
+        "linear_value_head_dim": random.choice([4, 6]),
+        "moe_intermediate_size": random.randint(1, 9),
+        "shared_expert_intermediate_size": random.randint(1, 9),
+        "num_experts": random.randint(2, 4),
+        "num_experts_per_tok": random.randint(1, 2),
+        "hc_count": random.choice([2, 3]),
+        "hc_lowrank": random.choice([2, 5]),
+        "indexer_n_heads": random.randint(1, 2),
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 8,
+        "indexer_budget": 4,
+        "indexer_compress_ratio": 2,
+    }
+    state_hybrid_types(random, config, "linear_attention")
+    maybe(random, config, full_attention_interval=2, attention_bias=flag(random), linear_conv_kernel_dim=3)
+    linear = [index + 1 for index, kind in enumerate(config.get("layer_types", ())) if kind == "linear_attention"]
+    if linear:
+        config["ple_layer_ids"] = random.sample(linear, random.randint(0, len(linear)))
+        config |= {"heads_per_ngram": 2, "ngram_size": random.choice([2, 3]), "ple_embed_dim": 8}
+        config["ngram_vocab_size_base"] = random.choice([20, 97, 1000])
+        maybe(random, config, make_ngram_vocab_size_divisible_by=5, ple_conv_kernel_size=random.choice([2, 3]))
+    return config
+
+
+def qwen4_exp(random: Random) -> Config:
+    text = qwen4_exp_text(random)
+    text |= {"eos_token_id": 2, "pad_token_id": 0}
+    return {"text_config": text, "tie_word_embeddings": text.get("tie_word_embeddings", False)}
+
+
+GENERATORS = {
+    "deepseek_v4": deepseek_v4,
+    "qwen4_exp": qwen4_exp,
+    "qwen4_exp_text": qwen4_exp_text,
+}
