@@ -14,7 +14,7 @@ import msgspec
 
 from capienza.errors import Message
 
-AttentionKind = Literal["full", "sliding", "chunked", "latent"]
+AttentionKind = Literal["full", "sliding", "chunked", "latent", "cross"]
 StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear", "lru", "mlstm"]
 MlpKind = Literal["dense", "experts"]
 Role = Literal[
@@ -39,6 +39,7 @@ class Compression(msgspec.Struct, frozen=True, kw_only=True):
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Attention of one layer. `latent` keeps one shared vector of `latent_width` for each token instead of K and V.
 
+    `cross` looks at the tokens of another model, an image's for example: a text alone keeps nothing in it.
     `window` is the number of tokens a sliding layer keeps, or the chunk of a chunked one.
     `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own.
     `index_width` is what a sparse layer keeps for each token beside its cache, to choose the tokens it looks at.
@@ -61,7 +62,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cache_width(self) -> int:
         """Elements kept for one token on one device that holds the whole layer."""
-        if self.shares_cache_of is not None:
+        if self.shares_cache_of is not None or self.kind == "cross":
             return 0
         heads = self.num_key_value_heads * (self.key_head_dim + self.value_head_dim)
         return self.passes * ((self.latent_width if self.kind == "latent" else heads) + self.index_width)
