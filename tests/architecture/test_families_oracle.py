@@ -25,6 +25,8 @@ GIVEN_ALL_TOKENS = {"cpmant", "xlm"}
 """Their forward takes the whole sequence at each step, and leaves out what the cache holds."""
 RUN_IN_FP32 = {"reformer", "xlnet"}
 """Their own code makes fp32 tensors whatever the model's type, and fails in another."""
+MODULE_STATES = ("conv1d_state", "recurrent_states")
+"""RecurrentGemma keeps them outside its cache object."""
 GENERATORS = {
     model_type: generator
     for found in pkgutil.iter_modules([str(Path(__file__).parent / "small_configs")])
@@ -105,5 +107,6 @@ def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed
         model.config._experts_implementation = "eager"
     with torch.no_grad():
         cache = cache_after_prefill_and_decode(model, model_type)
+    states = [getattr(module, kept, None) for module in model.modules() for kept in MODULE_STATES]
     need = cache_need(describe(config), TOKENS, name, name, TRANSFORMERS_RULE)
-    assert need.windowed_bytes + need.state_bytes == held_bytes(cache)
+    assert need.windowed_bytes + need.state_bytes == held_bytes([cache, states])

@@ -21,7 +21,12 @@ UNUSED_WINDOW = template(
 )
 
 # Names of older files, as transformers itself translates them.
-OLDER_TYPES = {"attention": "full_attention", "mamba": "linear_attention"}
+OLDER_TYPES = {
+    "attention": "full_attention",
+    "mamba": "linear_attention",
+    "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
+}
 FULL_OR_SLIDING = frozenset({"full_attention", "sliding_attention"})
 
 

@@ -182,10 +182,13 @@ def read_mamba2(
     )
 
 
-def read_gated_delta(config: Config, hidden: int) -> GatedDelta:
-    """The `linear_*` keys of Qwen3-Next and Qwen3.5; the key heads must divide the value heads."""
-    key_heads = config.integer("linear_num_key_heads", 16)
-    value_heads = config.integer("linear_num_value_heads", 32)
+def read_gated_delta(config: Config, hidden: int, *, key_heads: int = 16, value_heads: int = 32) -> GatedDelta:
+    """The `linear_*` keys of Qwen3-Next and later; the key heads must divide the value heads.
+
+    The numbers of heads are the class defaults.
+    """
+    key_heads = config.integer("linear_num_key_heads", key_heads)
+    value_heads = config.integer("linear_num_value_heads", value_heads)
     if value_heads % key_heads:
         config.broken_rule("linear_num_key_heads", key_heads, f"{value_heads} % linear_num_key_heads == 0")
     return GatedDelta(

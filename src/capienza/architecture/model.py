@@ -14,20 +14,38 @@ import msgspec
 
 from capienza.errors import Message
 
-AttentionKind = Literal["full", "sliding", "chunked", "latent", "uncached"]
-StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear", "prompt"]
+AttentionKind = Literal["full", "sliding", "chunked", "latent", "cross", "uncached"]
+StateKind = Literal["mamba", "mamba2", "gated_delta", "conv", "rwkv", "linear", "lru", "mlstm", "prompt"]
 MlpKind = Literal["dense", "experts"]
 Role = Literal[
     "embedding", "head", "position", "norm", "attention", "mlp", "expert", "router", "state", "vision", "other"
 ]  # fmt: skip
 
 
+class Compression(msgspec.Struct, frozen=True, kw_only=True):
+    """A cache that keeps one entry of `width` elements for every `rate` tokens.
+
+    Tokens that no entry holds yet keep `pending` elements each. From the first entry on, `carried` elements of the
+    last group wait for the next one, and as many as `carried_fp32` in that type.
+    """
+
+    rate: int
+    width: int
+    pending: int
+    carried: int = 0
+    carried_fp32: int = 0
+
+
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Attention of one layer. `latent` keeps one shared vector of `latent_width` for each token instead of K and V.
 
     An `uncached` layer keeps nothing: its model runs over the whole sequence for every new token.
+    `cross` looks at the tokens of another model, an image's for example: a text alone keeps nothing in it.
     `window` is the number of tokens a sliding layer keeps, or the chunk of a chunked one.
     `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own.
+    `index_width` is what a sparse layer keeps for each token beside its cache, to choose the tokens it looks at.
+    `passes` is how many caches the layer keeps: one for each attention in it, and for each time a loop runs it.
+    `compressions` are caches of whole groups of tokens, beside that of the window; no head owns them.
     """
 
     kind: AttentionKind
@@ -38,15 +56,22 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     window: int | None = None
     latent_width: int = 0
     shares_cache_of: int | None = None
+    index_width: int = 0
+    passes: int = 1
+    compressions: tuple[Compression, ...] = ()
 
     @property
     def cache_width(self) -> int:
         """Elements kept for one token on one device that holds the whole layer."""
-        if self.shares_cache_of is not None or self.kind == "uncached":
+        if self.shares_cache_of is not None or self.kind in ("cross", "uncached"):
             return 0
-        if self.kind == "latent":
-            return self.latent_width
-        return self.num_key_value_heads * (self.key_head_dim + self.value_head_dim)
+        heads = self.num_key_value_heads * (self.key_head_dim + self.value_head_dim)
+        return self.passes * ((self.latent_width if self.kind == "latent" else heads) + self.index_width)
+
+    @property
+    def whole_width(self) -> int:
+        """The part of `cache_width` that no head owns, so that every tensor-parallel rank holds all of it."""
+        return self.cache_width if self.kind == "latent" else min(self.passes * self.index_width, self.cache_width)
 
 
 class StatePart(msgspec.Struct, frozen=True):

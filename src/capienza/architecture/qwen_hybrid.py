@@ -59,7 +59,7 @@ def mixture_part(config: Config, hidden: int, *, num_experts: int, per_token: in
     return ForwardPart(mlp, pieces)
 
 
-def _gated_attention(config: Config, heads: Heads, hidden: int) -> list[Piece]:
+def gated_attention(config: Config, heads: Heads, hidden: int) -> list[Piece]:
     """Attention whose query projection also makes a gate, so it is twice as wide; Q and K are normalised."""
     bias = config.flag("attention_bias", default=False)
     pieces = attention_pieces(heads, hidden, bias=bias, output_bias=bias, head_norm=True)
@@ -81,7 +81,7 @@ def hybrid_blocks(
         LAYER_TYPES,
     )
     delta = read_gated_delta(config, hidden).mixer("linear_attn", fused=fused)
-    attending = _gated_attention(config, heads, hidden)
+    attending = gated_attention(config, heads, hidden)
     blocks = []
     for kind, part in zip(types, parts, strict=True):
         attends = kind == "full_attention"

@@ -71,7 +71,7 @@ def shown(value: object) -> str:
 
 
 class Config:
-    """Reads one object of a config. `aliases` maps a key to the older name that the same class accepts.
+    """Reads one object of a config. `aliases` maps a key to the older name or names that the same class accepts.
 
     `assumed` and `notes` are shared by all views of one file, for the architecture's notes.
     """
@@ -84,7 +84,7 @@ class Config:
         file: str = "config.json",
         *,
         prefix: str = "",
-        aliases: Mapping[str, str] | None = None,
+        aliases: Mapping[str, str | tuple[str, ...]] | None = None,
         parent: Config | None = None,
     ) -> None:
         self.mapping = mapping
@@ -95,8 +95,8 @@ class Config:
         self.assumed: dict[str, int] = {} if parent is None else parent.assumed
         self.notes: list[Message] = [] if parent is None else parent.notes
 
-    def with_aliases(self, **aliases: str) -> Config:
-        """The same view, where `new="old"` lets the key `new` be written `old`."""
+    def with_aliases(self, **aliases: str | tuple[str, ...]) -> Config:
+        """The same view, where `new="old"` lets the key `new` be written `old`, or any of a tuple of names."""
         return Config(self.mapping, self.file, prefix=self.prefix, aliases=aliases, parent=self)
 
     def place(self, key: str) -> Place:
@@ -129,18 +129,21 @@ class Config:
 
     def raw(self, key: str) -> Any:
         """The value of a key or of its alias, None when absent or null."""
-        alias = self.aliases.get(key)
         value = self.mapping.get(key)
-        if alias is None:
-            return value
-        other = self.mapping.get(alias)
-        if value is not None and other is not None and value != other:
-            self.broken_rule(key, value, f"{key} == {alias} == {shown(other)}")
-        return other if value is None else value
+        for alias in self._older_names(key):
+            other = self.mapping.get(alias)
+            if value is not None and other is not None and value != other:
+                self.broken_rule(key, value, f"{key} == {alias} == {shown(other)}")
+            value = other if value is None else value
+        return value
 
     def has(self, key: str) -> bool:
         """True when the key is written, even as null."""
-        return key in self.mapping or self.aliases.get(key) in self.mapping
+        return key in self.mapping or any(alias in self.mapping for alias in self._older_names(key))
+
+    def _older_names(self, key: str) -> tuple[str, ...]:
+        alias = self.aliases.get(key, ())
+        return (alias,) if isinstance(alias, str) else alias
 
     def _checked(self, key: str, value: object, minimum: int, maximum: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):

@@ -5,6 +5,7 @@ Legend: T tokens held for one sequence, S sequences, w elements kept for one tok
     full or latent layer       S * T * row(w)
     sliding or chunked layer   S * min(T, W) * row(w)   when the engine keeps only the window
                                S * T * row(w)           when it stores every layer in full
+    compressed tokens          S * (T div r * row(w) + T mod r * pending + carried) for every group of r tokens
     state of a layer           S * sum(elements * bytes), independent of T
 Source: the shapes that transformers' own cache objects hold after prefill and decode (checked in the tests).
 Engines add block rounding and padding on top; those are theirs and are not counted here.
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from capienza.architecture.model import Architecture, Attention, StatePart
+from capienza.architecture.model import Architecture, Attention, Compression, StatePart
 from capienza.formats.blocks import tensor_bytes
 
 
@@ -43,7 +44,7 @@ class CacheNeed(msgspec.Struct, frozen=True, kw_only=True):
     windowed_bytes: int
     full_bytes: int
     latent_bytes: int
-    """The part of both that latent attention keeps: every tensor-parallel rank holds all of it."""
+    """The part of both that latent attention and indexers keep: every tensor-parallel rank holds all of it."""
     state_bytes: int
     formula: str
     state_formula: str
@@ -65,8 +66,12 @@ def cache_need(
         kept = kept_tokens(attention, tokens, rule)
         windowed += layers * kept * row
         full += layers * tokens * row
-        latent += layers * kept * row if attention.kind == "latent" else 0
+        latent += layers * kept * tensor_bytes((attention.whole_width,), cache_format)
         lines.append(f"{layers} {attention.kind} x {kept} x {row}")
+        for compression in attention.compressions:
+            group = _compressed_bytes(compression, tokens, cache_format, model_format)
+            windowed, full, latent = windowed + layers * group, full + layers * group, latent + layers * group
+            lines.append(f"{layers} compressed x {group}")
     states = Counter(layer.state for layer in architecture.layers if layer.state)
     state = 0
     state_lines = []
@@ -88,6 +93,17 @@ def cache_need(
 def kept_tokens(attention: Attention, tokens: int, rule: CacheRule = PLAIN_RULE) -> int:
     """How many of a sequence's tokens the layer needs to keep."""
     return tokens if attention.window is None else min(tokens, attention.window - rule.window_less)
+
+
+def _compressed_bytes(compression: Compression, tokens: int, cache_format: str, model_format: str) -> int:
+    """Bytes of the entries so far, and of what waits for the next one in the model's own type."""
+    entries, left = divmod(tokens, compression.rate)
+    waiting = tensor_bytes((left * compression.pending,), model_format)
+    if entries:
+        waiting += tensor_bytes((compression.carried,), model_format) + tensor_bytes(
+            (compression.carried_fp32,), "fp32"
+        )
+    return entries * tensor_bytes((compression.width,), cache_format) + waiting
 
 
 def kept_shape(part: StatePart, rule: CacheRule) -> tuple[int, ...]:
