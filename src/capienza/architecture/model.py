@@ -27,6 +27,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
 
     `window` is the number of tokens a sliding layer keeps, or the chunk of a chunked one.
     `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own.
+    `index_width` is what a sparse layer keeps for each token beside its cache, to choose the tokens it looks at.
+    `passes` is how many caches the layer keeps: one for each attention in it, and for each time a loop runs it.
     """
 
     kind: AttentionKind
@@ -37,15 +39,21 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     window: int | None = None
     latent_width: int = 0
     shares_cache_of: int | None = None
+    index_width: int = 0
+    passes: int = 1
 
     @property
     def cache_width(self) -> int:
         """Elements kept for one token on one device that holds the whole layer."""
         if self.shares_cache_of is not None:
             return 0
-        if self.kind == "latent":
-            return self.latent_width
-        return self.num_key_value_heads * (self.key_head_dim + self.value_head_dim)
+        heads = self.num_key_value_heads * (self.key_head_dim + self.value_head_dim)
+        return self.passes * ((self.latent_width if self.kind == "latent" else heads) + self.index_width)
+
+    @property
+    def whole_width(self) -> int:
+        """The part of `cache_width` that no head owns, so that every tensor-parallel rank holds all of it."""
+        return self.cache_width if self.kind == "latent" else min(self.passes * self.index_width, self.cache_width)
 
 
 class StatePart(msgspec.Struct, frozen=True):

@@ -43,7 +43,7 @@ class CacheNeed(msgspec.Struct, frozen=True, kw_only=True):
     windowed_bytes: int
     full_bytes: int
     latent_bytes: int
-    """The part of both that latent attention keeps: every tensor-parallel rank holds all of it."""
+    """The part of both that latent attention and indexers keep: every tensor-parallel rank holds all of it."""
     state_bytes: int
     formula: str
     state_formula: str
@@ -65,7 +65,7 @@ def cache_need(
         kept = kept_tokens(attention, tokens, rule)
         windowed += layers * kept * row
         full += layers * tokens * row
-        latent += layers * kept * row if attention.kind == "latent" else 0
+        latent += layers * kept * tensor_bytes((attention.whole_width,), cache_format)
         lines.append(f"{layers} {attention.kind} x {kept} x {row}")
     states = Counter(layer.state for layer in architecture.layers if layer.state)
     state = 0
