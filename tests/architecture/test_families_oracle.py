@@ -20,6 +20,8 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.oracle
 
 TOKENS = 12
+DRAFT_MODELS = ("gemma4_assistant", "gemma4_unified_assistant")
+"""They read the cache of the model that they draft for, and cannot run without it."""
 CACHE_NAMES = ("cache", "past_key_values", "cache_params", "state", "mems")
 GENERATORS = {
     model_type: generator
@@ -75,7 +77,7 @@ def test_parameters_equal_those_of_transformers(model_type, seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("model_type", GENERATORS)
+@pytest.mark.parametrize("model_type", [name for name in GENERATORS if name not in DRAFT_MODELS])
 def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed):
     config = small_config(model_type, seed)
     torch.manual_seed(0)
@@ -88,3 +90,15 @@ def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed
         cache = given_cache(model(torch.tensor([[7]]), **{name: cache}, use_cache=True))[1]
     need = cache_need(describe(config), TOKENS, "bf16", "bf16", TRANSFORMERS_RULE)
     assert need.windowed_bytes + need.state_bytes == held_bytes(cache)
+
+
+@pytest.mark.parametrize("model_type", DRAFT_MODELS)
+def test_draft_models_keep_no_cache_and_cannot_run_alone(model_type):
+    config = small_config(model_type, 0)
+    architecture = describe(config)
+    need = cache_need(architecture, TOKENS, "bf16", "bf16", TRANSFORMERS_RULE)
+    assert need.windowed_bytes == need.state_bytes == 0
+    assert architecture.notes[0].code == "architecture.draft-model"
+    model = transformers.AutoModelForCausalLM.from_config(configure(config))
+    with pytest.raises(ValueError, match="shared_kv_states"):
+        model(torch.arange(TOKENS)[None])
