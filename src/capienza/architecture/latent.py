@@ -28,6 +28,10 @@ class Latent(msgspec.Struct, frozen=True):
     @property
     def attention(self) -> Attention:
         """The attention of one layer."""
+        return self.indexed(0)
+
+    def indexed(self, index_width: int) -> Attention:
+        """The attention of one layer that keeps the keys of an indexer beside the latent."""
         return Attention(
             kind="latent",
             num_attention_heads=self.num_heads,
@@ -35,6 +39,7 @@ class Latent(msgspec.Struct, frozen=True):
             key_head_dim=self.nope + self.rope,
             value_head_dim=self.value,
             latent_width=self.rank + self.rope,
+            index_width=index_width,
         )
 
     def pieces(self, hidden: int, bias: bool) -> list[Piece]:
@@ -57,18 +62,34 @@ class Latent(msgspec.Struct, frozen=True):
         ]
 
 
-def read_latent(config: Config, *, num_attention_heads: int) -> Latent:
-    """The sizes of latent attention; the defaults are those of both config classes."""
+def read_latent(
+    config: Config,
+    *,
+    num_attention_heads: int,
+    query_rank: int | None = 1536,
+    rank: int = 512,
+    nope: int = 128,
+    rope: int = 64,
+    value: int = 128,
+    compressed: bool = False,
+) -> Latent:
+    """The sizes of latent attention; the arguments are the class defaults, those of DeepSeek's where not given.
+
+    With `compressed` the class knows compressed queries only.
+    """
     heads = config.dimension("num_attention_heads", num_attention_heads)
     kv_heads = config.optional("num_key_value_heads") or heads
     if heads % kv_heads:
         config.broken_rule("num_key_value_heads", kv_heads, f"{heads} % num_key_value_heads == 0")
+    stated = config.optional("q_lora_rank", query_rank)
+    if compressed and stated is None:
+        config.broken_rule("q_lora_rank", stated, "q_lora_rank >= 1")
     return Latent(
         num_heads=heads,
         num_key_value_heads=kv_heads,
-        query_rank=config.optional("q_lora_rank", 1536),
-        rank=config.dimension("kv_lora_rank", 512),
-        nope=config.integer("qk_nope_head_dim", 128),
-        rope=config.integer("qk_rope_head_dim", 64),
-        value=config.integer("v_head_dim", 128),
+        query_rank=stated,
+        rank=config.dimension("kv_lora_rank", rank),
+        nope=config.integer("qk_nope_head_dim", nope),
+        rope=config.integer("qk_rope_head_dim", rope),
+        value=config.integer("v_head_dim", value),
     )

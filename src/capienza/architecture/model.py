@@ -26,8 +26,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Attention of one layer. `latent` keeps one shared vector of `latent_width` for each token instead of K and V.
 
     `window` is the number of tokens a sliding layer keeps, or the chunk of a chunked one.
-    `shares_cache_of` names the earlier layer whose cache this one reads, -1 a layer of another model; it then holds
-    none of its own. `passes` is how often the layer runs for each token, with a cache of its own for each.
+    `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own. Draft models
+    read those of another model: -1.
     `index_width` is what a sparse layer keeps for each token beside its cache, to choose the tokens it looks at.
     `passes` is how many caches the layer keeps: one for each attention in it, and for each time a loop runs it.
     """

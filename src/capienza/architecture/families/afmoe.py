@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward, sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part, mixture_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import Piece, attention_pieces, gated_mlp, linear, norm, read_experts
 from capienza.architecture.reading import MAX_EXPERTS, Config
@@ -26,16 +27,16 @@ def build(config: Config) -> Architecture:
     narrow = config.dimension("moe_intermediate_size", 1408)
     shared = config.integer("num_shared_experts", 2, minimum=0, maximum=MAX_EXPERTS)
     balance: Piece = ("mlp.expert_bias", (experts,), "router")
-    sparse = mixture_part(
+    sparse = sparse_forward(
         hidden,
         narrow,
         experts,
         chosen,
         shared=shared,
         router="mlp.router.gate",
-        more=[balance, *gated_mlp(hidden, shared * narrow, name="mlp.shared_experts")],
+        shared_pieces=[balance, *gated_mlp(hidden, shared * narrow, name="mlp.shared_experts")],
     )
-    dense = dense_part(hidden, config.dimension("intermediate_size", 6144))
+    dense = dense_forward(hidden, config.dimension("intermediate_size", 6144))
     first = config.integer("num_dense_layers", 1, minimum=0)
     common = [
         *attention_pieces(heads, hidden, bias=bias, output_bias=bias, head_norm=True),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import Forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
-from capienza.architecture.layer_stack import ForwardPart, assemble_stack
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture, Mlp
 from capienza.architecture.pieces import Piece, attention_pieces, gated_mlp, layer_norms, linear, read_experts
 from capienza.architecture.reading import MAX_EXPERTS, Config
@@ -41,6 +42,6 @@ def build(config: Config) -> Architecture:
         frame,
         [full_attention(config, heads, frame.num_layers)] * frame.num_layers,
         [*attention_pieces(heads, hidden, bias=bias, output_bias=bias), *layer_norms(hidden)],
-        [ForwardPart(mlp, forward)] * frame.num_layers,
+        [Forward(mlp, forward)] * frame.num_layers,
         transposed={name for name, _, _ in routed},
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, layer_norms, norm
 from capienza.architecture.reading import Config
@@ -24,4 +25,4 @@ def build(config: Config) -> Architecture:
         *layer_norms(hidden),
     ]
     attentions = [full_attention(config, heads, frame.num_layers)] * frame.num_layers
-    return assemble_stack(config, frame, attentions, common, [dense_part(hidden, width)] * frame.num_layers)
+    return assemble_stack(config, frame, attentions, common, [dense_forward(hidden, width)] * frame.num_layers)

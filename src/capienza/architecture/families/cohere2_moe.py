@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward, sparse_flags, sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part, mixture_part, sparse_layers_of
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, gated_mlp, norm, read_experts
 from capienza.architecture.reading import MAX_EXPERTS, Config
@@ -31,8 +32,8 @@ def build(config: Config) -> Architecture:
     experts, chosen = read_experts(config, "num_experts", 8, per_token=2)
     shared = config.integer("num_shared_experts", 0, minimum=0, maximum=MAX_EXPERTS)
     beside = gated_mlp(hidden, shared * width, name="mlp.shared_experts") if shared else []
-    sparse = mixture_part(hidden, width, experts, chosen, shared=shared, more=beside)
-    dense = dense_part(hidden, config.optional("prefix_dense_intermediate_size") or width)
+    sparse = sparse_forward(hidden, width, experts, chosen, shared=shared, shared_pieces=beside)
+    dense = dense_forward(hidden, config.optional("prefix_dense_intermediate_size") or width)
 
     def full(index: int) -> bool:
         return (index + 1) % before == 0 if index < first else (index - first + 1) % period == 0
@@ -44,6 +45,6 @@ def build(config: Config) -> Architecture:
         [*attention_pieces(heads, hidden, bias=bias, output_bias=bias), *norm("input_layernorm", hidden)],
         [
             sparse if holds_experts else dense
-            for holds_experts in sparse_layers_of(config, frame.num_layers, lambda index: index >= first)
+            for holds_experts in sparse_flags(config, frame.num_layers, lambda index: index >= first)
         ],
     )

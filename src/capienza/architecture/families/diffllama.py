@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import Piece, attention_pieces, layer_norms
 from capienza.architecture.reading import Config
@@ -26,5 +27,5 @@ def build(config: Config) -> Architecture:
         frame,
         [full_attention(config, heads, frame.num_layers)] * frame.num_layers,
         [*attention_pieces(heads, hidden, bias=bias, output_bias=bias), *lambdas, *layer_norms(hidden)],
-        [dense_part(hidden, config.dimension("intermediate_size", 8192))] * frame.num_layers,
+        [dense_forward(hidden, config.dimension("intermediate_size", 8192))] * frame.num_layers,
     )

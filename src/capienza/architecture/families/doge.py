@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from capienza.architecture.forward_parts import Forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import read_heads, uniform_attention
-from capienza.architecture.layer_stack import ForwardPart, assemble_stack
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture, Mlp
 from capienza.architecture.pieces import Piece, attention_pieces, gated_mlp, layer_norms, linear
 from capienza.architecture.reading import Config
@@ -35,7 +36,7 @@ def build(config: Config) -> Architecture:
     )
 
 
-def _forward(config: Config, hidden: int) -> ForwardPart:
+def _forward(config: Config, hidden: int) -> Forward:
     """The MLP runs for every token; each expert beside it is one row of two tables."""
     width = config.dimension("intermediate_size", 2048)
     pieces = gated_mlp(hidden, width, bias=config.flag("mlp_bias", default=False))
@@ -46,4 +47,4 @@ def _forward(config: Config, hidden: int) -> ForwardPart:
             ("mlp.down_embed.weight", (experts, hidden), "embedding"),
             ("mlp.up_embed.weight", (experts, hidden), "embedding"),
         ]
-    return ForwardPart(Mlp(kind="dense", intermediate_size=width), pieces)
+    return Forward(Mlp(kind="dense", intermediate_size=width), pieces)

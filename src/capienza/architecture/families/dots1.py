@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward, sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import attentions, layer_types, read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part, mixture_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, gated_mlp, layer_norms
 from capienza.architecture.reading import MAX_EXPERTS, Config
@@ -28,16 +29,16 @@ def build(config: Config) -> Architecture:
         config.broken_rule("num_experts_per_tok", chosen, f"num_experts_per_tok <= n_routed_experts == {experts}")
     shared = config.integer("n_shared_experts", minimum=0, maximum=MAX_EXPERTS)
     narrow = config.dimension("moe_intermediate_size", 1408)
-    sparse = mixture_part(
+    sparse = sparse_forward(
         hidden,
         narrow,
         experts,
         chosen,
         shared=shared,
-        more=gated_mlp(hidden, shared * narrow, name="mlp.shared_experts"),
+        shared_pieces=gated_mlp(hidden, shared * narrow, name="mlp.shared_experts"),
         correction="mlp.gate.e_score_correction_bias",
     )
-    dense = dense_part(hidden, config.dimension("intermediate_size", 10944))
+    dense = dense_forward(hidden, config.dimension("intermediate_size", 10944))
     first = config.integer("first_k_dense_replace", 0, minimum=0)
     return assemble_stack(
         config,

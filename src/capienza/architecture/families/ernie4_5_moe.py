@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward, note_prediction_layers, sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part, mixture_part, note_prediction_layers
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import Piece, attention_pieces, gated_mlp, layer_norms, linear, read_experts
 from capienza.architecture.reading import MAX_EXPERTS, Config
@@ -29,8 +30,8 @@ def build(config: Config) -> Architecture:
     narrow = config.dimension("moe_intermediate_size", 1536)
     correction: Piece = ("mlp.gate.moe_statics.e_score_correction_bias", (1, experts), "router")
     beside = gated_mlp(hidden, shared * narrow, bias=bias, name="mlp.shared_experts") if shared else []
-    sparse = mixture_part(hidden, narrow, experts, chosen, shared=shared, more=[correction, *beside])
-    dense = dense_part(hidden, config.dimension("intermediate_size", 12288), bias=bias)
+    sparse = sparse_forward(hidden, narrow, experts, chosen, shared=shared, shared_pieces=[correction, *beside])
+    dense = dense_forward(hidden, config.dimension("intermediate_size", 12288), bias=bias)
     note_prediction_layers(config)
     holding = _layers_with_experts(config, frame.num_layers)
     return assemble_stack(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
-from capienza.architecture.layer_stack import assemble_stack, mixture_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, norm, read_experts
 from capienza.architecture.reading import Config
@@ -27,5 +28,5 @@ def build(config: Config) -> Architecture:
         *norm("post_feedforward_layernorm", hidden),
     ]
     attentions = [full_attention(config, heads, frame.num_layers)] * frame.num_layers
-    forward = mixture_part(hidden, width, experts, chosen)
+    forward = sparse_forward(hidden, width, experts, chosen)
     return assemble_stack(config, frame, attentions, common, [forward] * frame.num_layers)

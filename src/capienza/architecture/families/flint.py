@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward, sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part, mixture_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, gated_mlp, layer_norms, read_experts, sinks
 from capienza.architecture.reading import Config
@@ -21,15 +22,15 @@ def build(config: Config) -> Architecture:
     bias = config.flag("attention_bias", default=False)
     experts, chosen = read_experts(config, "num_experts", 256, per_token=6, minimum=0)
     shared = config.dimension("shared_expert_intermediate_size", 1024)
-    sparse = mixture_part(
+    sparse = sparse_forward(
         hidden,
         config.dimension("moe_intermediate_size", 512),
         experts,
         chosen,
         shared=1,
-        more=gated_mlp(hidden, shared, name="mlp.shared_expert"),
+        shared_pieces=gated_mlp(hidden, shared, name="mlp.shared_expert"),
     )
-    dense = dense_part(hidden, config.dimension("intermediate_size", 6144))
+    dense = dense_forward(hidden, config.dimension("intermediate_size", 6144))
     stated = config.integers("mlp_only_layers")
     kept_dense = frozenset((0, 1) if stated is None else stated)
     step = config.integer("decoder_sparse_step", 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import read_heads
-from capienza.architecture.layer_stack import assemble_stack, dense_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, layer_norms, sinks
 from capienza.architecture.reading import Config
@@ -30,5 +31,5 @@ def build(config: Config) -> Architecture:
         frame,
         ruled_attentions(config, heads, frame.num_layers, window=128, full=lambda index: index % 4 == 0),
         [*attention_pieces(heads, hidden, bias=bias, output_bias=bias), *sinks(heads), *layer_norms(hidden)],
-        [dense_part(hidden, width, bias=config.flag("mlp_bias", default=False))] * frame.num_layers,
+        [dense_forward(hidden, width, bias=config.flag("mlp_bias", default=False))] * frame.num_layers,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import Forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.granite_parts import granite_mixture, granite_shared_mlp
 from capienza.architecture.heads import read_heads
-from capienza.architecture.layer_stack import ForwardPart, assemble_stack
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, layer_norms, sinks
 from capienza.architecture.reading import Config
@@ -25,5 +26,5 @@ def build(config: Config) -> Architecture:
         frame,
         ruled_attentions(config, heads, frame.num_layers, window=128, full=lambda index: index % 4 == 0),
         [*attention_pieces(heads, hidden, bias=bias, output_bias=bias), *sinks(heads), *layer_norms(hidden)],
-        [ForwardPart(mlp, [*experts, *granite_shared_mlp(hidden, shared_width)])] * frame.num_layers,
+        [Forward(mlp, [*experts, *granite_shared_mlp(hidden, shared_width)])] * frame.num_layers,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
 from capienza.architecture.hunyuan_attention import hunyuan_attention
-from capienza.architecture.layer_stack import assemble_stack, dense_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
 
@@ -20,5 +21,5 @@ def build(config: Config) -> Architecture:
         frame,
         [full_attention(config, heads, frame.num_layers)] * frame.num_layers,
         hunyuan_attention(config, heads, hidden),
-        [dense_part(hidden, config.dimension("intermediate_size", 11008))] * frame.num_layers,
+        [dense_forward(hidden, config.dimension("intermediate_size", 11008))] * frame.num_layers,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
 from capienza.architecture.hunyuan_attention import hunyuan_attention
-from capienza.architecture.layer_stack import assemble_stack, mixture_part
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import gated_mlp
 from capienza.architecture.reading import MAX_EXPERTS, Config
@@ -22,7 +23,7 @@ def build(config: Config) -> Architecture:
     beside = gated_mlp(hidden, width, name="mlp.shared_mlp")
     per_layer = _experts_per_token(config, frame.num_layers, experts)
     forwards = {
-        chosen: mixture_part(hidden, width, experts, chosen, shared=1, router="mlp.gate.wg", more=beside)
+        chosen: sparse_forward(hidden, width, experts, chosen, shared=1, router="mlp.gate.wg", shared_pieces=beside)
         for chosen in set(per_layer)
     }
     return assemble_stack(

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import dense_forward, note_prediction_layers, sparse_flags, sparse_forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import full_attention, read_heads
-from capienza.architecture.layer_stack import (
-    assemble_stack,
-    dense_part,
-    mixture_part,
-    note_prediction_layers,
-    sparse_layers_of,
-)
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture
 from capienza.architecture.pieces import attention_pieces, gated_mlp, layer_norms, read_experts
 from capienza.architecture.reading import MAX_EXPERTS, Config
@@ -28,16 +23,16 @@ def build(config: Config) -> Architecture:
     experts, chosen = read_experts(config, "num_experts", 192, per_token=8)
     shared = config.integer("num_shared_experts", 1, maximum=MAX_EXPERTS)
     narrow = config.dimension("moe_intermediate_size", 1536)
-    sparse = mixture_part(
+    sparse = sparse_forward(
         hidden,
         narrow,
         experts,
         chosen,
         shared=shared,
-        more=gated_mlp(hidden, shared * narrow, bias=mlp_bias, name="mlp.shared_experts"),
+        shared_pieces=gated_mlp(hidden, shared * narrow, bias=mlp_bias, name="mlp.shared_experts"),
         correction="mlp.e_score_correction_bias",
     )
-    dense = dense_part(hidden, config.dimension("intermediate_size", 13312), bias=mlp_bias)
+    dense = dense_forward(hidden, config.dimension("intermediate_size", 13312), bias=mlp_bias)
     note_prediction_layers(config)
     return assemble_stack(
         config,
@@ -46,6 +41,6 @@ def build(config: Config) -> Architecture:
         [*attention_pieces(heads, hidden, bias=bias, output_bias=bias, head_norm=True), *layer_norms(hidden)],
         [
             sparse if holds_experts else dense
-            for holds_experts in sparse_layers_of(config, frame.num_layers, lambda index: index > 0)
+            for holds_experts in sparse_flags(config, frame.num_layers, lambda index: index > 0)
         ],
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capienza.architecture.forward_parts import Forward
 from capienza.architecture.frame import read_frame
 from capienza.architecture.heads import Heads, full_attention
-from capienza.architecture.layer_stack import ForwardPart, assemble_stack
+from capienza.architecture.layer_stack import assemble_stack
 from capienza.architecture.model import Architecture, Mlp
 from capienza.architecture.pieces import Piece, layer_norms, linear, read_experts
 from capienza.architecture.reading import Config
@@ -35,7 +36,7 @@ def build(config: Config) -> Architecture:
             *linear("self_attention.kv_proj", 2 * heads.key_width, hidden, "attention"),
             *layer_norms(hidden),
         ],
-        [ForwardPart(mlp, _experts("mlp", experts, hidden, 2 * width, width))] * frame.num_layers,
+        [Forward(mlp, _experts("mlp", experts, hidden, 2 * width, width))] * frame.num_layers,
     )
 
 
