@@ -29,6 +29,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own. Draft models
     read those of another model: -1.
     `index_width` is what a sparse layer keeps for each token beside its cache, to choose the tokens it looks at.
+    `index_dtype` is the format of that part where the model fixes one, whatever that of the cache.
     `passes` is how many caches the layer keeps: one for each attention in it, and for each time a loop runs it.
     """
 
@@ -41,6 +42,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     latent_width: int = 0
     shares_cache_of: int | None = None
     index_width: int = 0
+    index_dtype: str | None = None
     passes: int = 1
 
     @property

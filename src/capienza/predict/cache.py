@@ -61,11 +61,12 @@ def cache_need(
     windowed = full = latent = 0
     lines = []
     for attention, layers in kinds.items():
-        row = tensor_bytes((attention.cache_width,), cache_format)
+        extra = _index_extra(attention, cache_format)
+        row = tensor_bytes((attention.cache_width,), cache_format) + extra
         kept = kept_tokens(attention, tokens, rule)
         windowed += layers * kept * row
         full += layers * tokens * row
-        latent += layers * kept * tensor_bytes((attention.whole_width,), cache_format)
+        latent += layers * kept * (tensor_bytes((attention.whole_width,), cache_format) + extra)
         lines.append(f"{layers} {attention.kind} x {kept} x {row}")
     states = Counter(layer.state for layer in architecture.layers if layer.state)
     state = 0
@@ -88,6 +89,14 @@ def cache_need(
 def kept_tokens(attention: Attention, tokens: int, rule: CacheRule = PLAIN_RULE) -> int:
     """How many of a sequence's tokens the layer needs to keep."""
     return tokens if attention.window is None else min(tokens, attention.window - rule.window_less)
+
+
+def _index_extra(attention: Attention, cache_format: str) -> int:
+    """Bytes a token by which an indexer's keys in a format of their own exceed the same keys in that of the cache."""
+    width = attention.passes * attention.index_width
+    if attention.index_dtype is None or not width:
+        return 0
+    return tensor_bytes((width,), attention.index_dtype) - tensor_bytes((width,), cache_format)
 
 
 def kept_shape(part: StatePart, rule: CacheRule) -> tuple[int, ...]:
