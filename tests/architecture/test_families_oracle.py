@@ -22,6 +22,7 @@ pytestmark = pytest.mark.oracle
 TOKENS = 12
 DRAFT_MODELS = ("gemma4_assistant", "gemma4_unified_assistant")
 """They read the cache of the model that they draft for, and cannot run without it."""
+WITHOUT_CACHE_OF_THEIR_OWN = (*DRAFT_MODELS, "blt")
 CACHE_NAMES = ("cache", "past_key_values", "cache_params", "state", "mems")
 GENERATORS = {
     model_type: generator
@@ -77,7 +78,7 @@ def test_parameters_equal_those_of_transformers(model_type, seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("model_type", [name for name in GENERATORS if name not in DRAFT_MODELS])
+@pytest.mark.parametrize("model_type", [name for name in GENERATORS if name not in WITHOUT_CACHE_OF_THEIR_OWN])
 def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed):
     config = small_config(model_type, seed)
     torch.manual_seed(0)
@@ -102,3 +103,16 @@ def test_draft_models_keep_no_cache_and_cannot_run_alone(model_type):
     model = transformers.AutoModelForCausalLM.from_config(configure(config))
     with pytest.raises(ValueError, match="shared_kv_states"):
         model(torch.arange(TOKENS)[None])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_byte_model_fills_the_caches_it_is_given_for_its_encoder_and_decoder(seed):
+    """transformers 5.24 cannot make them from its config by itself."""
+    config = small_config("blt", seed)
+    model = transformers.AutoModelForCausalLM.from_config(configure(config), dtype=torch.bfloat16).eval()
+    cache = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
+    with torch.no_grad():
+        cache = model(torch.arange(TOKENS - 1)[None] % 40, cache=cache, use_cache=True).cache
+        cache = model(torch.tensor([[7]]), cache=cache, use_cache=True).cache
+    need = cache_need(describe(config), TOKENS, "bf16", "bf16", TRANSFORMERS_RULE)
+    assert need.windowed_bytes == held_bytes(cache)

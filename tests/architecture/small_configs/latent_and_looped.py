@@ -69,6 +69,19 @@ def dots3_note_text(random: Random) -> Config:
     return config
 
 
+def dots3_note(random: Random) -> Config:
+    text = dots3_note_text(random) | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    sides = {
+        "vision_config": {"num_hidden_layers": 1, "mlp_layer_types": ["dense"], "adapter_out_dim": text["hidden_size"]},
+        "audio_config": {"adapter_out_dim": text["hidden_size"]},
+    }
+    if flag(random):  # older files keep the text's keys at the top
+        return text | sides
+    config: Config = {"text_config": text, **sides}
+    maybe(random, config, tie_word_embeddings=flag(random))
+    return config
+
+
 def dory(random: Random) -> Config:
     config = stated_head(common(random))
     layers = config["num_hidden_layers"]
@@ -94,6 +107,7 @@ def dory(random: Random) -> Config:
 
 GENERATORS: dict[str, Callable[[Random], Config]] = {
     "dory": dory,
+    "dots3_note": dots3_note,
     "dots3_note_text": dots3_note_text,
     "hy_v4": hy_v4,
 }

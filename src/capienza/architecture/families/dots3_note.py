@@ -11,4 +11,4 @@ READS_PER_LAYER = True
 
 def build(config: Config) -> Architecture:
     """The text side of the file."""
-    return describe_text_side(config, "dots3_note_text", flat=True)
+    return describe_text_side(config, "dots3_note_text", says_tied="text", flat=True)
