@@ -28,7 +28,7 @@ def build(config: Config) -> Architecture:
     vocab = config.dimension("vocab_size", 260)
     tied = config.flag("tie_word_embeddings", default=False)
     if tied and (encoder.hidden, _bytes_known(encoder_part)) != (decoder.hidden, vocab):
-        rule = f"encoder_config == [{vocab}, {decoder.hidden}]"
+        rule = f"encoder_config.vocab_size == {vocab}, encoder_config.hidden_size == {decoder.hidden}"
         config.broken_rule("tie_word_embeddings", tied, rule)
     stacks = [encoder, patches, decoder]
     parameters = [
