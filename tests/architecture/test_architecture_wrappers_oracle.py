@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from random_configs import GENERATORS, qwen3_vl_moe_text, qwen3_vl_text, qwen_vl_text
+from small_configs import gemma_layers
 
 from capienza.architecture.registry import describe
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.oracle
 
 TEXTS = {
     **GENERATORS,
+    **gemma_layers.GENERATORS,
     "qwen2_vl_text": qwen_vl_text,
     "qwen2_5_vl_text": qwen_vl_text,
     "qwen3_vl_text": qwen3_vl_text,
@@ -23,6 +25,8 @@ TEXTS = {
 }
 WRAPPERS = [
     ("gemma3", "gemma3_text"),
+    ("gemma4", "gemma4_text"),
+    ("gemma4_unified", "gemma4_unified_text"),
     ("idefics3", "llama"),
     ("internvl", "qwen2"),
     ("llama4", "llama4_text"),
@@ -44,6 +48,7 @@ WRAPPERS = [
 VISION = {
     "depth": 1,
     "embed_dim": 8,
+    "head_dim": 4,
     "hidden_size": 8,
     "image_size": 16,
     "intermediate_size": 8,

@@ -27,6 +27,9 @@ RUN_IN_FP32 = {"reformer", "xlnet"}
 """Their own code makes fp32 tensors whatever the model's type, and fails in another."""
 MODULE_STATES = ("conv1d_state", "recurrent_states")
 """RecurrentGemma keeps them outside its cache object."""
+DRAFT_MODELS = ("gemma4_assistant", "gemma4_unified_assistant")
+"""They read the cache of the model that they draft for, and cannot run without it."""
+WITHOUT_CACHE_OF_THEIR_OWN = (*DRAFT_MODELS, "blt")
 GENERATORS = {
     model_type: generator
     for found in pkgutil.iter_modules([str(Path(__file__).parent / "small_configs")])
@@ -97,7 +100,7 @@ def test_parameters_equal_those_of_transformers(model_type, seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("model_type", GENERATORS)
+@pytest.mark.parametrize("model_type", [name for name in GENERATORS if name not in WITHOUT_CACHE_OF_THEIR_OWN])
 def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed):
     config = small_config(model_type, seed)
     torch.manual_seed(0)
@@ -110,3 +113,28 @@ def test_cache_holds_what_is_described_after_prefill_and_decode(model_type, seed
     states = [getattr(module, kept, None) for module in model.modules() for kept in MODULE_STATES]
     need = cache_need(describe(config), TOKENS, name, name, TRANSFORMERS_RULE)
     assert need.windowed_bytes + need.state_bytes == held_bytes([cache, states])
+
+
+@pytest.mark.parametrize("model_type", DRAFT_MODELS)
+def test_draft_models_keep_no_cache_and_cannot_run_alone(model_type):
+    config = small_config(model_type, 0)
+    architecture = describe(config)
+    need = cache_need(architecture, TOKENS, "bf16", "bf16", TRANSFORMERS_RULE)
+    assert need.windowed_bytes == need.state_bytes == 0
+    assert architecture.notes[0].code == "architecture.draft-model"
+    model = transformers.AutoModelForCausalLM.from_config(configure(config))
+    with pytest.raises(ValueError, match="shared_kv_states"):
+        model(torch.arange(TOKENS)[None])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_byte_model_fills_the_caches_it_is_given_for_its_encoder_and_decoder(seed):
+    """transformers 5.24 cannot make them from its config by itself."""
+    config = small_config("blt", seed)
+    model = transformers.AutoModelForCausalLM.from_config(configure(config), dtype=torch.bfloat16).eval()
+    cache = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
+    with torch.no_grad():
+        cache = model(torch.arange(TOKENS - 1)[None] % 40, cache=cache, use_cache=True).cache
+        cache = model(torch.tensor([[7]]), cache=cache, use_cache=True).cache
+    need = cache_need(describe(config), TOKENS, "bf16", "bf16", TRANSFORMERS_RULE)
+    assert need.windowed_bytes == held_bytes(cache)

@@ -42,8 +42,10 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     An `uncached` layer keeps nothing: its model runs over the whole sequence for every new token.
     `cross` looks at the tokens of another model, an image's for example: a text alone keeps nothing in it.
     `window` is the number of tokens a sliding layer keeps, or the chunk of a chunked one.
-    `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own.
+    `shares_cache_of` names the earlier layer whose cache this one reads; it then holds none of its own. Draft models
+    read those of another model: -1.
     `index_width` is what a sparse layer keeps for each token beside its cache, to choose the tokens it looks at.
+    `index_dtype` is the format of that part where the model fixes one, whatever that of the cache.
     `passes` is how many caches the layer keeps: one for each attention in it, and for each time a loop runs it.
     `compressions` are caches of whole groups of tokens, beside that of the window; no head owns them.
     """
@@ -57,6 +59,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     latent_width: int = 0
     shares_cache_of: int | None = None
     index_width: int = 0
+    index_dtype: str | None = None
     passes: int = 1
     compressions: tuple[Compression, ...] = ()
 

@@ -53,6 +53,11 @@ def attention_pieces(
     return pieces
 
 
+def sinks(heads: Heads) -> list[Piece]:
+    """A learned logit for each head, which takes part in the softmax as a token would."""
+    return [("self_attn.sinks", (heads.num_attention_heads,), "attention")]
+
+
 def gated_mlp(hidden: int, intermediate: int, *, bias: bool = False, name: str = "mlp") -> list[Piece]:
     """Gate, up and down projections."""
     return [

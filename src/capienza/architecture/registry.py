@@ -70,10 +70,11 @@ def build(config: Config) -> Architecture:
     known = module.isidentifier() and module[0] != "_"
     if not known or not os.path.isfile(os.path.join(FAMILIES, f"{module}.py")):
         config.refuse("model_type", UNKNOWN_TYPE(found=repr(model_type[:80]), accepted=_near(module)))
-    if config.raw("per_layer_config"):
+    family = importlib.import_module(f"capienza.architecture.families.{module}")
+    if config.raw("per_layer_config") and not getattr(family, "READS_PER_LAYER", False):
         direction = phrase("each layer may be smaller or larger than the common keys say")
         config.not_understood("per_layer_config", config.raw("per_layer_config"), PER_LAYER, direction)
-    architecture: Architecture = importlib.import_module(f"capienza.architecture.families.{module}").build(config)
+    architecture: Architecture = family.build(config)
     return architecture
 
 

@@ -27,13 +27,15 @@ def describe_text_side(
     says_tied: Literal["whole", "text", "either"] = "whole",
     tied: bool | None = None,
     flat: bool = False,
+    whole_tied: bool | None = None,
 ) -> Architecture:
     """The architecture of `text_config`, with a note. Names are those of the text model alone.
 
     `default_type` is its model type where it states none. `says_tied` is the part that transformers asks whether
     the head is tied; where the whole file says nothing the text part decides, where that says nothing either
     `tied`, or the text's own class when it is None. With `flat`, older files that keep the text's keys at the
-    top are read as well.
+    top are read as well. `whole_tied` is what the whole file's class takes where the file is silent, whatever
+    the text part says.
     """
     if config.nested:
         config.not_understood(
@@ -45,7 +47,7 @@ def describe_text_side(
     if text is None:
         config.refuse("text_config", MISSING(key="text_config"))
     mapping = {**text.mapping, "model_type": text.text("model_type", default_type)}
-    head = _tied_head(config, text, says_tied)
+    head = _tied_head(config, text, says_tied, whole_tied)
     if head is None:
         head = tied
     if head is not None:
@@ -54,10 +56,11 @@ def describe_text_side(
     return registry.build(Config(mapping, text.file, prefix=text.prefix, parent=text))
 
 
-def _tied_head(config: Config, text: Config, says_tied: str) -> bool | None:
+def _tied_head(config: Config, text: Config, says_tied: str, whole_tied: bool | None) -> bool | None:
     """What the parts state about the head; None when neither does."""
     key = "tie_word_embeddings"
     whole, part = ((view.flag(key, False) if view.has(key) else None) for view in (config, text))
+    whole = whole_tied if whole is None else whole
     if says_tied == "text" or whole is None:
         return part
     return whole or (says_tied == "either" and bool(part))

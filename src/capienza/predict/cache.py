@@ -62,11 +62,12 @@ def cache_need(
     windowed = full = latent = 0
     lines = []
     for attention, layers in kinds.items():
-        row = tensor_bytes((attention.cache_width,), cache_format)
+        extra = _index_extra(attention, cache_format)
+        row = tensor_bytes((attention.cache_width,), cache_format) + extra
         kept = kept_tokens(attention, tokens, rule)
         windowed += layers * kept * row
         full += layers * tokens * row
-        latent += layers * kept * tensor_bytes((attention.whole_width,), cache_format)
+        latent += layers * kept * (tensor_bytes((attention.whole_width,), cache_format) + extra)
         lines.append(f"{layers} {attention.kind} x {kept} x {row}")
         for compression in attention.compressions:
             group = _compressed_bytes(compression, tokens, cache_format, model_format)
@@ -104,6 +105,14 @@ def _compressed_bytes(compression: Compression, tokens: int, cache_format: str, 
             (compression.carried_fp32,), "fp32"
         )
     return entries * tensor_bytes((compression.width,), cache_format) + waiting
+
+
+def _index_extra(attention: Attention, cache_format: str) -> int:
+    """Bytes a token by which an indexer's keys in a format of their own exceed the same keys in that of the cache."""
+    width = attention.passes * attention.index_width
+    if attention.index_dtype is None or not width:
+        return 0
+    return tensor_bytes((width,), attention.index_dtype) - tensor_bytes((width,), cache_format)
 
 
 def kept_shape(part: StatePart, rule: CacheRule) -> tuple[int, ...]:
