@@ -148,7 +148,17 @@ def minimax_m3_vl_text(random: Random) -> Config:
     return config
 
 
+def beam(random: Random) -> Config:
+    config = frame(random) | {"num_experts": random.choice([4, 8]), "num_experts_per_tok": 2, "n_group": 2}
+    config |= {"topk_group": 1, "moe_intermediate_size": random.randint(1, 12), "head_dim": random.choice([4, 8])}
+    maybe(random, config, attention_bias=flag(random), sliding_window=random.choice([5, 9]))
+    maybe(random, config, layer_types=types(random, config, "sliding_attention", "full_attention"))
+    maybe(random, config, mlp_layer_types=mlp_types(random, config))
+    return config
+
+
 GENERATORS = {
+    "beam": beam,
     "kolibri1": kolibri1,
     "laguna": laguna,
     "mellum": mellum,
