@@ -206,6 +206,10 @@ class Config:
             return None
         return tuple(self._checked(f"{key}[{index}]", value, minimum, maximum) for index, value in enumerate(values))
 
+    def layer_indices(self, key: str, num_layers: int) -> tuple[int, ...] | None:
+        """A list of layers, counted from 0; one after the last contradicts the file."""
+        return self.integers(key, maximum=num_layers - 1)
+
     def texts(self, key: str) -> tuple[str, ...] | None:
         """A list of strings; None when absent or null."""
         values = self._list(key)
