@@ -194,3 +194,12 @@ def test_data_parallel_copies_share_the_sequences(capienza, examples, tmp_path, 
     cache = entry(json.loads(capienza("size", card, "--json").out), "kv_cache")["amount"]["floor_bytes"]
     # 48 layers, 4 K and V heads of 128, 2 bytes: 98,304 bytes for each token.
     assert cache == sequences * 32768 * 98_304
+
+
+@pytest.mark.parametrize("where", [".", "m"])
+def test_a_local_model_has_no_revision(capienza, examples, monkeypatch, where):
+    monkeypatch.chdir(examples / "configs" / "Qwen--Qwen3-8B")
+    monkeypatch.chdir(".." if where == "m" else ".")
+    shown = capienza("size", "." if where == "." else "Qwen--Qwen3-8B", "--revision", "main", "--json")
+    assert shown.code == 3
+    assert "no revision main" in shown.out
