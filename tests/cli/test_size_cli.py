@@ -196,10 +196,9 @@ def test_data_parallel_copies_share_the_sequences(capienza, examples, tmp_path, 
     assert cache == sequences * 32768 * 98_304
 
 
-@pytest.mark.parametrize("where", [".", "m"])
-def test_a_local_model_has_no_revision(capienza, examples, monkeypatch, where):
-    monkeypatch.chdir(examples / "configs" / "Qwen--Qwen3-8B")
-    monkeypatch.chdir(".." if where == "m" else ".")
-    shown = capienza("size", "." if where == "." else "Qwen--Qwen3-8B", "--revision", "main", "--json")
+@pytest.mark.parametrize("reference", [".", "Qwen--Qwen3-8B", "./Qwen--Qwen3-8B/config.json"])
+def test_a_local_model_has_no_revision(capienza, examples, monkeypatch, reference):
+    monkeypatch.chdir(examples / "configs")
+    shown = capienza("size", reference, "--revision", "main", "--json")
     assert shown.code == 3
     assert "no revision main" in shown.out

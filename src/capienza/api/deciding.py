@@ -79,6 +79,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             refusals=(*([model.refusal] if model.refusal else []), *model.differences, *option_notes(card)),
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
+            stretched_positions=None if architecture is None else architecture.stretched_positions,
             model_name=card.model.id or (Path(card.model.path).name if card.model.path else None),
             revision=model.revision or card.model.revision,
             weight_format=card.weights.format or resident_format(model),

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from capienza.architecture.model import Architecture
+from capienza.architecture.positions import stretched_positions
 from capienza.architecture.reading import Config, shown
 from capienza.errors import InputError, Message, Parameter, Place, phrase, template
 
@@ -87,7 +88,8 @@ def build(config: Config) -> Architecture:
         config.not_understood("per_layer_config", config.raw("per_layer_config"), PER_LAYER, direction)
     architecture: Architecture = _family(module).build(config)
     _note_missing_experts(config, architecture)
-    return architecture
+    stretched = stretched_positions(config, architecture.max_position_embeddings)
+    return msgspec.structs.replace(architecture, stretched_positions=stretched or architecture.stretched_positions)
 
 
 def _family(module: str) -> ModuleType:
