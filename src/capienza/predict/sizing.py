@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.model import Card, Placement
+from capienza.card.options import plain_name
 from capienza.errors import InputError, Parameter, Place, template
 from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import Ledger
@@ -12,7 +13,7 @@ from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
 from capienza.predict.model import LACKING, Model, stored_format
 from capienza.predict.number_formats import TORCH_DTYPES, Doubt
-from capienza.predict.options import open_options, plain_name, without_floor
+from capienza.predict.options import open_options, without_floor
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
     INFERENCE_MISSING,
@@ -171,7 +172,8 @@ def cache_format(card: Card, model: Model) -> str | None:
 
     Raises `InputError` for an option that is not understood.
     """
-    option = str(_cache_option(card) or AUTO)
+    stated = _cache_option(card)
+    option = AUTO if stated is None else str(stated)
     if option == AUTO:
         return model.dtype
     if option not in CACHE_FORMATS:
