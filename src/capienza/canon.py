@@ -26,7 +26,7 @@ def canonical(value: Any) -> bytes:
         ensure_ascii=False,
         separators=(",", ":"),
         sort_keys=True,
-    ).encode()
+    ).encode(errors="surrogatepass")  # a path that is no UTF-8 has a digest as well
 
 
 def pretty(value: Any) -> str:
