@@ -338,3 +338,8 @@ def test_a_value_that_no_engine_takes_is_refused_with_its_place(option, value):
 )
 def test_every_value_that_an_engine_takes_is_kept(options):
     assert parse_card(f"{HEAD}engine: {{name: v, options: {{{options}}}}}\n").engine.options
+
+
+@pytest.mark.parametrize("written", ["'47,14'", "'8,5k'", "'1,00'"])
+def test_a_decimal_comma_is_not_taken_for_a_thousands_mark(written):
+    assert "Did you mean" not in hint(f"{HEAD}tokens: {{required: {written}}}")

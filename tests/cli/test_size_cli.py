@@ -202,3 +202,14 @@ def test_a_local_model_has_no_revision(capienza, examples, monkeypatch, referenc
     shown = capienza("size", reference, "--revision", "main", "--json")
     assert shown.code == 3
     assert "no revision main" in shown.out
+
+
+@pytest.mark.parametrize("form", ["human", "md", "json"])
+def test_the_largest_dimensions_are_shown_in_every_form(capienza, tmp_path, form):
+    largest = dict.fromkeys(("hidden_size", "head_dim", "intermediate_size", "vocab_size"), 2**31 - 1)
+    heads = {"num_attention_heads": 1, "num_key_value_heads": 1, "num_hidden_layers": 10_000}
+    config = {"model_type": "llama", "max_position_embeddings": 1, "torch_dtype": "float64", **largest, **heads}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    longest = ("--tokens", 2**31, "--concurrency", 2**31)
+    shown = capienza("size", tmp_path, *map(str, longest), "--gpu", "L4", "--format", form)
+    assert (shown.code, shown.err) == (0, "")
