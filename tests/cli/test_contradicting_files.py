@@ -183,6 +183,31 @@ def test_a_floor_is_claimed_only_where_files_and_configuration_agree(capienza, m
     assert {name for name, amount in entries.items() if amount["floor_bytes"]} == kept
 
 
+@pytest.mark.parametrize(
+    "stated, code",
+    [
+        ({"torch_dtype": "float8_e4m3fn"}, "predict.narrow-number-format"),
+        ({"torch_dtype": "bfloat16", "dtype": "float32"}, "predict.several-number-formats"),
+        ({"torch_dtype": "bfloat16", "dtype": 5}, "predict.unknown-dtype"),
+    ],
+)
+def test_without_files_the_number_format_alone_is_doubted(capienza, model, stated, code):
+    folder = model(**stated)
+    (folder / "model.safetensors").unlink()
+    document = json.loads(capienza("size", folder, "--tokens", "64", "--json").out)
+    assert code in {note["code"] for note in document["model"]["notes"]}
+    assert entry_of(document, "kv_cache")["amount"]["floor_bytes"] == 0
+    assert bool(entry_of(document, "weights")["amount"]["floor_bytes"]) is (code == "predict.narrow-number-format")
+
+
+@pytest.mark.parametrize("stated", ["bfloat17", ["bfloat16"], {"": "bfloat16"}, 16])
+def test_a_number_format_that_is_not_known_is_named_where_nothing_else_tells_it(capienza, model, stated):
+    folder = model(torch_dtype=stated)
+    (folder / "model.safetensors").unlink()
+    (error,) = json.loads(capienza("size", folder, "--json").out)["errors"]
+    assert (error["code"], error["where"]) == ("predict.unknown-dtype", str(folder))
+
+
 def test_a_stated_cache_format_does_not_follow_the_doubted_one(capienza, model, tmp_path):
     model(torch_dtype="float32")
     card = tmp_path / "card.yaml"

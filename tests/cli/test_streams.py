@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +62,19 @@ def test_an_error_about_such_a_file_is_json_too(card, environment):
     assert done.returncode == 4
     (error,) = json.loads(done.stdout)["errors"]
     assert error["where"].endswith("nothere.yaml")
+
+
+def test_a_calculation_that_names_such_a_folder_is_cited(card, examples):
+    folder = card.parent / "model"
+    shutil.copytree(examples / "configs" / "Qwen--Qwen2.5-0.5B", folder)
+    header = json.dumps({"t": {"dtype": "BF16", "shape": [2 * 10**10], "data_offsets": [0, 4 * 10**10]}}).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + 4 * 10**10)
+    card.write_text((CARD % folder.name).replace("🦙", "x"), encoding="utf-8")
+    done = run("decide", card, "--offers", card.with_name("offers.yaml"), "--json")
+    assert done.returncode == 11, done.stderr
+    assert b'"calculation"' in done.stdout
 
 
 def test_escapes_mean_the_same_in_json():

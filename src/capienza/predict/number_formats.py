@@ -35,6 +35,11 @@ UNKNOWN_DTYPE = template(
     "config.json states the number format {found}, which is not known; known: {accepted}",
     "the headers of the files are taken where there are any; correct torch_dtype in config.json",
 )
+NARROW_DTYPE = template(
+    "predict.narrow-number-format",
+    "config.json states {stated} for the whole model, in which engines keep no activations and, unless told, no cache",
+    "the cache may be twice what is expected here; state the engine's kv_cache_dtype on the card",
+)
 QUANTISED_ON_PAPER = template(
     "predict.quantised-on-paper",
     "config.json states the quantisation {scheme}, the files hold {stored} alone",
@@ -72,6 +77,10 @@ DTYPE_KEYS = ("dtype", "torch_dtype")
 QUANTISATION_KEYS = ("quantization_config", "compression_config")
 
 
+OPEN_WITHOUT_HEADERS = frozenset({SEVERAL_DTYPES.code, UNKNOWN_DTYPE.code})
+"""Notes that leave the format of the weights open where no file tells it."""
+
+
 class NumberFormats(msgspec.Struct, frozen=True, kw_only=True):
     """`dtype` and `stored` as in `Model`; `doubts` names what the disagreements of `notes` leave unproved."""
 
@@ -93,7 +102,7 @@ def number_formats(
     """Formats of a model. `is_quantised`: the configuration states a quantisation, understood (`scheme`) or not."""
     stored = headers_dtype(tensors, is_quantised=is_quantised)
     dtype, notes, doubts = _stated_dtype(config, stored)
-    if not tensors and doubts:
+    if not tensors and any(note.code in OPEN_WITHOUT_HEADERS for note in notes):
         doubts = {*doubts, "weights"}
     held = {tensor.dtype for tensor in tensors}
     shown = ", ".join(sorted(held))
@@ -144,7 +153,10 @@ def _stated_dtype(config: Mapping[str, Any], stored: str | None) -> tuple[str | 
     if len(set(known.values())) > 1:
         found = tuple(f"{key} = {value}" for key, value in known.items())
         notes.append(SEVERAL_DTYPES(found=found, taken=next(iter(known.values()))))
-    doubts: set[Doubt] = {"cache"} if odd or not _are_as_wide(known.values()) else set()
+    is_narrow = dtype is not None and BLOCKS[dtype].bytes < BLOCKS["bf16"].bytes
+    if is_narrow:
+        notes.append(NARROW_DTYPE(stated=dtype))
+    doubts: set[Doubt] = {"cache"} if odd or is_narrow or not _are_as_wide(known.values()) else set()
     if dtype is not None and stored is not None and dtype != stored:
         notes.append(OTHER_DTYPE(stated=dtype, stored=stored))
         if not _are_as_wide((dtype, stored)):

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from capienza.architecture.model import Architecture
-from capienza.errors import InputError, Message, Place, template
+from capienza.errors import NOWHERE, InputError, Message, Place, template
 from capienza.formats.tensor import Tensor
 from capienza.ledger.arithmetic import plain_weights_bytes
 from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import WEIGHTS
 from capienza.ledger.phase import Phase
 from capienza.predict.model import Model, lacks_weights
+from capienza.predict.number_formats import UNKNOWN_DTYPE
 from capienza.units import Range
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def weight_bytes(model: Model, weight_format: str | None) -> WeightBytes:
         scheme, source = scheme_named(weight_format, Place(key="weights.format")), "weights.format"
     dtype = model.dtype or (scheme.dtype if scheme is not None else None)
     if dtype is None:
-        raise InputError(NO_DTYPE())
+        odd = next((note for note in model.differences if note.code == UNKNOWN_DTYPE.code), None)
+        raise InputError(odd or NO_DTYPE(), Place(artifact.reference) if artifact else NOWHERE)
     return _from_architecture(model.architecture, scheme, dtype, source)
 
 
