@@ -113,10 +113,11 @@ OFFER_MEANINGS = {
     "billing_step_s": "Seconds that time is rounded up to.",
     "interruptible": "May the seller take the GPUs back?",
     "tax_included": "Is tax in the price?",
-    "tax_percent": "The rate of tax that comes on top.",
+    "tax_percent": "The rate of tax that comes on top of the price and the fees, unless `tax_included` is true.",
     "cancellable": "Can it be cancelled?",
     "unused_refunded": "Is unused time paid back?",
-    "fees": "What is paid besides: `kind`, `amount`, `unit`, `included`, `month_hours`, `billed_when_stopped`.",
+    "fees": "What is paid besides: `kind`, `amount`, `unit`, `included`, `month_hours`, `billed_when_stopped`. "
+    "A fee in `percent` is of the price alone (the total, or the hours paid), not of the other fees.",
     "host.vcpus": "Processor threads of one server.",
     "host.ram": "Main memory of one server.",
     "host.disk": "Disk space of one server.",

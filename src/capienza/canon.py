@@ -18,6 +18,10 @@ def plain(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """The canonical JSON bytes of a value. Raises `ValueError` for NaN and infinity, at any depth."""
+    return _text(value).encode()
+
+
+def _text(value: Any) -> str:
     import json
 
     return json.dumps(
@@ -26,7 +30,7 @@ def canonical(value: Any) -> bytes:
         ensure_ascii=False,
         separators=(",", ":"),
         sort_keys=True,
-    ).encode()
+    )
 
 
 def pretty(value: Any) -> str:
@@ -44,5 +48,5 @@ def digest_bytes(data: bytes) -> str:
 
 
 def digest(value: Any) -> str:
-    """The sha256 of a value's canonical JSON, in hexadecimal."""
-    return digest_bytes(canonical(value))
+    """The sha256 of a value's canonical JSON, in hexadecimal; a path in it need not be UTF-8."""
+    return digest_bytes(_text(value).encode(errors="surrogatepass"))

@@ -8,7 +8,7 @@ Source of the prefixes: IEC 80000-13 (binary), SI (decimal).
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import NewType
 
 import msgspec
@@ -25,7 +25,13 @@ ACCEPTED_UNITS = ", ".join(UNITS)
 MAX_BYTES = 2**63 - 1
 """Largest size accepted anywhere: what a signed 64-bit file offset can address."""
 
+MAX_MONEY = 10**12
+"""Largest price, fee or cap accepted anywhere, in whatever currency."""
+_WIDE = Context(prec=1000)
+"""For printing: rounding to decimals refuses a number with more digits than the precision."""
+
 _SIZE = r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*"
+_WITH_COMMAS = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+|,[0-9]{1,2})?"
 _MONEY = r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})\s*"
 
 
@@ -148,13 +154,16 @@ def meant_size(text: str) -> str | tuple[str, str] | None:
 
 
 def meant_money(text: str) -> str | None:
-    """The amount that "220$" or "1,000 usd" probably stands for. Only a currency that is written is ever suggested."""
-    match = re.fullmatch(
-        r"([$€£¥]?)\s*([0-9][0-9,]*(?:\.[0-9]+)?)\s*([A-Za-z]{3}|[$€£¥])?", text.strip()[:40], re.ASCII
-    )
+    """The amount that "220$", "1,000 usd" or "47,14 EUR" probably stands for.
+
+    Only a currency that is written is ever suggested. A comma parts thousands, or one or two decimals.
+    """
+    match = re.fullmatch(rf"([$€£¥]?)\s*({_WITH_COMMAS})\s*([A-Za-z]{{3}}|[$€£¥])?", text.strip()[:40], re.ASCII)
     if match is None:
         return None
-    amount = Decimal(match[2].replace(",", ""))
+    whole, _, decimals = match[2].partition(",")
+    is_decimal_comma = len(decimals) in (1, 2) and decimals.isdigit()
+    amount = Decimal(f"{whole}.{decimals}" if is_decimal_comma else match[2].replace(",", ""))
     currency = _SIGNS.get(match[1]) or _SIGNS.get(match[3] or "") or (match[3] or "").upper()
     return f"{amount:f} {currency}" if currency else None
 
@@ -164,7 +173,7 @@ _SIGNS = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 
 def format_number(value: int | Decimal | float, decimals: int = 0, marks: NumberMarks = ENGLISH_MARKS) -> str:
     """A number in the language's own marks, rounded half to even."""
-    text = f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_EVEN):,f}"
+    text = f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_EVEN, _WIDE):,f}"
     return text.translate({ord(","): marks.group, ord("."): marks.decimal})
 
 

@@ -71,7 +71,9 @@ def qwen3_next(random: Random) -> Config:
         "moe_intermediate_size": random.randint(1, 20),
         "shared_expert_intermediate_size": random.randint(1, 20),
     }
-    _maybe(random, config, decoder_sparse_step=random.randint(1, 3), mlp_only_layers=random.choice([[], [0], [1, 2]]))
+    dense = random.choice([[], [0], [1, 2]])
+    dense = [index for index in dense if index < config["num_hidden_layers"]]
+    _maybe(random, config, decoder_sparse_step=random.randint(1, 3), mlp_only_layers=dense)
     return config
 
 

@@ -102,7 +102,9 @@ def _qwen_mixture(random: Random, config: Config) -> Config:
     experts = random.choice([0, 2, 5])
     config |= {"moe_intermediate_size": random.randint(1, 20), "num_experts": experts}
     config["num_experts_per_tok"] = random.randint(1, 2)
-    _maybe(random, config, decoder_sparse_step=random.randint(1, 3), mlp_only_layers=random.choice([[], [0], [1, 2]]))
+    dense = random.choice([[], [0], [1, 2]])
+    dense = [index for index in dense if index < config["num_hidden_layers"]]
+    _maybe(random, config, decoder_sparse_step=random.randint(1, 3), mlp_only_layers=dense)
     return config
 
 

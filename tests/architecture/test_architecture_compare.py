@@ -115,6 +115,42 @@ def test_a_layer_too_few_is_reported_with_what_is_missing():
     assert "mlp.down_proj.weight" in message.parameters["missing"]
 
 
+def resized(tensors, part, *shape, dtype="bf16"):
+    return [tensor(one.name, *shape, dtype=dtype) if part in one.name else one for one in tensors]
+
+
+def test_other_shapes_of_the_same_sum_are_reported():
+    architecture = example("Qwen--Qwen3-8B")
+    tensors = resized(table(architecture), "k_proj", 512, 4096)
+    tensors = resized(tensors, "o_proj", 4096, 4096 + 512)
+    (message,) = compare_with_tensors(architecture, tensors)
+    assert message.code == "architecture.shapes-differ"
+    assert message.parameters["part"] == "36 layers from 0 to 35"
+    assert "self_attn.k_proj.weight [512, 4096] / [1024, 4096]" in message.parameters["shapes"]
+
+
+def test_shapes_are_compared_beside_packed_tensors_too():
+    architecture = example("Qwen--Qwen3-8B")
+    tensors = resized(table(architecture), "down_proj", 512, 4096, dtype="int32")
+    codes = [message.code for message in compare_with_tensors(architecture, resized(tensors, "k_norm", 64))]
+    assert codes == ["architecture.shapes-differ", "architecture.packed-not-compared"]
+
+
+def test_a_matrix_kept_the_other_way_round_is_no_difference():
+    architecture = example("Qwen--Qwen3-8B")
+    assert compare_with_tensors(architecture, resized(table(architecture), "k_proj", 4096, 1024)) == ()
+
+
+@pytest.mark.parametrize("name", ["Qwen--Qwen3-8B", "deepseek-ai--DeepSeek-V3"])
+def test_layers_after_the_last_and_after_the_stated_prediction_layers_are_named(name):
+    architecture = example(name)
+    beyond = len(architecture.layers) + architecture.prediction_layers
+    tensors = [*table(architecture), tensor(f"model.layers.{beyond}.mlp.gate_proj.weight", 8, 8)]
+    (message,) = compare_with_tensors(architecture, tensors)
+    assert message.code == "architecture.more-layers"
+    assert message.parameters["found"] == 64
+
+
 def test_packed_tensors_are_said_not_to_be_compared():
     architecture = example("openai--gpt-oss-20b")
     tensors = []

@@ -36,6 +36,9 @@ LATENT = {
     "kv_lora_rank": 8,
     "num_key_value_heads": 8,
 }
+QWEN3_MOE = {**LLAMA, "model_type": "qwen3_moe", "moe_intermediate_size": 8, "num_experts": 16}
+LLAMA4 = {**LLAMA, "model_type": "llama4_text", "intermediate_size_mlp": 200, "num_local_experts": 4}
+LLAMA4 |= {"num_experts_per_tok": 1, "max_position_embeddings": 9}
 FALCON = {"model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 9}
 MPT = {"model_type": "mpt", "d_model": 16, "n_layers": 2, "n_heads": 2, "vocab_size": 9}
 
@@ -86,6 +89,9 @@ CASES = [
     (MIXTRAL, {"num_experts": 8}, "num_local_experts", "broken-rule"),
     (LATENT, {"first_k_dense_replace": -1}, "first_k_dense_replace", "out-of-bounds"),
     (LATENT, {"moe_layer_freq": 2}, "moe_layer_freq", "not-understood"),
+    (QWEN3_MOE, {"mlp_only_layers": [0, 2]}, "mlp_only_layers[1]", "out-of-bounds"),
+    (QWEN3_MOE, {"mlp_only_layers": [-1]}, "mlp_only_layers[0]", "out-of-bounds"),
+    (LLAMA4, {"moe_layers": [1000]}, "moe_layers[0]", "out-of-bounds"),
     (LATENT, {"kv_lora_rank": None}, "kv_lora_rank", "missing-key"),
     (FALCON, {"new_decoder_architecture": True, "num_kv_heads": 3}, "num_kv_heads", "broken-rule"),
     ({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 5}, {"add_cross_attention": True},
@@ -127,7 +133,7 @@ def test_bad_config_is_refused_with_file_and_key(config, change, key, code):
     assert len(shown["message"]) < 600
 
 
-@pytest.mark.parametrize("config", [LLAMA, QWEN3, MIXTRAL, LATENT, FALCON])
+@pytest.mark.parametrize("config", [LLAMA, QWEN3, MIXTRAL, LATENT, QWEN3_MOE, LLAMA4, FALCON])
 def test_the_configs_of_the_table_are_good(config):
     assert len(describe(config).layers) == 2
 
@@ -168,6 +174,47 @@ def test_another_head_is_noted():
 def test_a_window_that_the_class_does_not_use_is_noted():
     (note,) = describe({**LLAMA, "max_position_embeddings": 9, "sliding_window": 4}).notes
     assert note.code == "architecture.unused-window"
+
+
+@pytest.mark.parametrize(
+    "config, change, key",
+    [
+        (QWEN3_MOE, {"decoder_sparse_step": 3}, "num_experts"),
+        (QWEN3_MOE, {"mlp_only_layers": [0, 1]}, "num_experts"),
+        (LATENT, {"first_k_dense_replace": 999}, "n_routed_experts"),
+        (LLAMA4, {"moe_layers": []}, "num_local_experts"),
+        (LLAMA4, {"interleave_moe_layer_step": 3}, "num_local_experts"),
+        (LLAMA, {"num_local_experts": 8}, "num_local_experts"),
+    ],
+)
+def test_experts_that_no_layer_holds_are_noted(config, change, key):
+    architecture = describe({**config, **change})
+    assert not any(parameter.role == "expert" for parameter in architecture.parameters)
+    (note,) = [note for note in architecture.notes if note.code == "architecture.no-layer-with-experts"]
+    assert note.parameters["key"] == key
+
+
+@pytest.mark.parametrize(
+    "model_type, name, is_noted",
+    [
+        ("llama", "LlamaForCausalLM", False),
+        ("llama", "MixtralForCausalLM", True),
+        ("llama", "GPT2LMHeadModel", True),
+        ("llama", "MyOwnForCausalLM", False),
+        ("kimi_k2", "DeepseekV3ForCausalLM", False),
+        ("llama4_text", "Llama4ForCausalLM", False),
+    ],
+)
+def test_a_class_of_another_type_is_noted(model_type, name, is_noted):
+    base = {"kimi_k2": LATENT, "llama4_text": LLAMA4}.get(model_type, LLAMA)
+    codes = [note.code for note in describe({**base, "model_type": model_type, "architectures": [name]}).notes]
+    assert ("architecture.other-class" in codes) is is_noted
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+def test_published_configs_contradict_themselves_nowhere(path):
+    codes = {note.code for note in describe(json.loads(path.read_text())).notes}
+    assert not codes & {"architecture.other-class", "architecture.no-layer-with-experts"}
 
 
 def test_the_largest_accepted_model_stays_small_in_memory():

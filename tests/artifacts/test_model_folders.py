@@ -314,7 +314,61 @@ def test_a_file_that_may_not_be_read(tmp_path):
     assert code_of(tmp_path, UnreachableError) == "cannot-read"
 
 
-def test_broken_symlink_is_not_there(tmp_path):
+def test_a_broken_link_is_named(tmp_path):
     (tmp_path / "config.json").symlink_to(tmp_path / "nowhere")
-    assert code_of(tmp_path) == "no-model"
+    error = refusal(tmp_path, UnreachableError)
+    assert (error.message.code, error.place.file) == ("artifacts.cannot-read", str(tmp_path / "config.json"))
     assert code_of(tmp_path / "config.json", UnreachableError).startswith("path-not-found")
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("make, kind", [(_link, UnreachableError), (Path.mkdir, InputError), (os.mkfifo, InputError)])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["config.json"],
+        ["model.safetensors"],
+        ["model.gguf"],
+        ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+        ["model.safetensors.index.json", "model-00001-of-00001.safetensors"],
+    ],
+)
+def test_what_has_the_name_of_a_file_and_is_none_is_not_passed_over(tmp_path, make, kind, names):
+    """A link to nothing, a folder, a pipe."""
+    if names != ["config.json"]:
+        write_config(tmp_path)
+    if names[0].endswith(".index.json"):
+        (tmp_path / names[0]).write_text(json.dumps({"weight_map": {"t": names[1]}}))
+    odd = [name for name in names if not name.endswith(".index.json")]
+    for name in odd:
+        make(tmp_path / name)
+    assert refusal(tmp_path, kind).place.file == str(tmp_path / odd[0])
+
+
+def test_a_broken_link_beside_the_model_is_named_among_what_is_left_out(tmp_path):
+    write_safetensors(tmp_path / "model.safetensors", ONE)
+    _link(tmp_path / "other.safetensors")
+    assert open_model(str(tmp_path)).left_out == ("other.safetensors",)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.gguf"])
+def test_a_file_without_tensors_is_refused(tmp_path, name):
+    write_config(tmp_path)
+    if name.endswith(".gguf"):
+        (tmp_path / name).write_bytes(gguf_bytes([gguf_key("general.architecture", 8, "llama")], []))
+    else:
+        write_safetensors(tmp_path / name, {})
+    error = refusal(tmp_path)
+    assert (error.message.code, error.place.file) == ("artifacts.no-tensors", str(tmp_path / name))
+
+
+@pytest.mark.parametrize("number", ["00000", "00003"])
+def test_a_shard_whose_number_is_not_of_the_model_is_refused(tmp_path, number):
+    write_safetensors(tmp_path / "model-00001-of-00002.safetensors", ONE)
+    write_safetensors(tmp_path / f"model-{number}-of-00002.safetensors", {"b": ("F32", [2])})
+    error = refusal(tmp_path)
+    assert error.message.code == "artifacts.wrong-shard-numbers"
+    assert number in str(error)

@@ -157,6 +157,12 @@ BAD_TO_THE_LOADER = {
         "5:30 unknown-key training.rnk",
     ],
     HEAD + "placement: {gpus: 4, tensor_parallel: 4, pipeline_parallel: 2}\n": ["5:19 too-few-gpus placement.gpus"],
+    HEAD + "placement: {gpus: 6, tensor_parallel: 4}\n": ["5:19 uneven-gpus placement.gpus"],
+    HEAD + "engine: {name: v, options: {kv_cache_dtype: fp8, kv-cache-dtype: auto}}\n": [
+        "5:66 contradiction engine.options.kv-cache-dtype"
+    ],
+    HEAD + "engine: {name: v, options: {--Foo-Bar: 1, foo_bar: 1}}\n": ["5:52 contradiction engine.options.foo_bar"],
+    TUNING + "training: {method: lora, lora_alpha: 8, lora-alpha: 16}\n": ["5:53 contradiction training.lora-alpha"],
     HEAD + "calendar: {start: 2026-12-07}\n": ["5:19 date-without-time-zone calendar.start"],
     HEAD + "calendar: {timezone: UTC, start: 2026-02-29}\n": ["5:34 not-a-moment calendar.start"],
     HEAD + "calendar: {timezone: UTC, start: 0001-01-01, deadline: 9999-12-31}\n": [

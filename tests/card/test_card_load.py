@@ -278,3 +278,68 @@ def test_a_huge_key_is_cut_in_its_error():
     with pytest.raises(InputErrors) as caught:
         parse_card(HEAD + "? " + "k" * 100_000 + "\n: 1\n")
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *((name, value) for name in ("gpu_memory_utilization", "mem_fraction_static") for value in ("5", "0", "-0.9")),
+        ("gpu_memory_utilization", "true"),
+        ("gpu_memory_utilization", "high"),
+        ("max_model_len", "-5"),
+        ("max_model_len", "0"),
+        ("max_model_len", "8192.5"),
+        ("max_model_len", "long"),
+        ("max_num_batched_tokens", "-1"),
+        ("block_size", "0"),
+        ("block_size", "true"),
+        ("max_num_seqs", "many"),
+        ("max_num_seqs", "-256"),
+        ("tensor_parallel_size", "0"),
+        ("swap_space", "-4"),
+        ("swap_space", "big"),
+        ("enforce_eager", "5"),
+        ("enforce_eager", "perhaps"),
+        ("port", "70000"),
+        ("kv_cache_dtype", "false"),
+        ("kv_cache_dtype", "0"),
+        ("kv_cache_dtype", "''"),
+        ("--kv-cache-dtype", "0"),
+        ("Max-Model-Len", "-5"),
+    ],
+)
+def test_a_value_that_no_engine_takes_is_refused_with_its_place(option, value):
+    start = "engine: {name: v, options: {"
+    place = f"5:{len(start) + len(option) + 3} option-value engine.options.{option}"
+    assert refused(f"{HEAD}{start}{option}: {value}}}}}\n") == [place]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "gpu_memory_utilization: 0.9",
+        "gpu_memory_utilization: 1",
+        "mem_fraction_static: 0.001",
+        "max_model_len: 16k",
+        "max_model_len: auto",
+        "max_model_len: -1",
+        "max_num_batched_tokens: '8192'",
+        "max_num_seqs: 1",
+        "chunked_prefill_size: -1",
+        "swap_space: 0",
+        "swap_space: 4.5",
+        "cpu_offload_gb: 10",
+        "enforce_eager: true",
+        "enforce_eager: 'False'",
+        "kv_cache_dtype: fp8",
+        "some_other_option: -5",
+        "temperature: many",
+    ],
+)
+def test_every_value_that_an_engine_takes_is_kept(options):
+    assert parse_card(f"{HEAD}engine: {{name: v, options: {{{options}}}}}\n").engine.options
+
+
+@pytest.mark.parametrize("written", ["'47,14'", "'8,5k'", "'1,00'"])
+def test_a_decimal_comma_is_not_taken_for_a_thousands_mark(written):
+    assert "Did you mean" not in hint(f"{HEAD}tokens: {{required: {written}}}")

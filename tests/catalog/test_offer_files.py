@@ -452,7 +452,9 @@ FLAT: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "document": optional(
             st.fixed_dictionaries({"id": WORDS.map("d{}".format), "version": st.just("v1"), "retrieved": DATES})
         ),
-        "host": optional(st.fixed_dictionaries({"ram": st.just("64 GiB"), "disk": st.just("1.5 TB")})),
+        "host": optional(
+            st.fixed_dictionaries({"ram": st.sampled_from(["64 GiB", "0 GiB"]), "disk": st.just("1.5 TB")})
+        ),
         "notes": optional(WORDS.map("n{}".format)),
     }
 ).map(lambda offer: {key: value for key, value in offer.items() if value is not None})

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offer_files import flat, read_text
+from offer_files import flat, read_path, read_text
 
 from capienza.catalog.offer import Document
+from capienza.catalog.write import write_jsonl
 from capienza.errors import Place
 from capienza.units import GIB, MIB, Money
 
@@ -107,6 +108,10 @@ def test_what_an_hourly_price_pays_for_is_asked_when_it_matters(tmp_path: Path) 
         ({"fees": "[{kind: setup, amount: 22, unit: once}]"}, "not-money"),
         ({"fees": "[{kind: setup, amount: all, unit: percent}]"}, "not-percent"),
         ({"fees": "[{kind: setup, amount: '5', unit: once}]"}, "not-money"),
+        ({"fees": "[{kind: setup, amount: 1000000000000.01 USD, unit: once}]"}, "amount-too-large"),
+        ({"total": "1000000000000.01 USD"}, "amount-too-large"),
+        ({"total": "1234567890123456789012345678.123456 USD"}, "amount-too-large"),
+        ({"total": "", "days": "", "hourly": "99999999999999999999999999999 USD"}, "amount-too-large"),
         ({"fees": "setup"}, "not-list"),
         ({"document": "sheet"}, "not-mapping"),
         ({"document": "{version: 1}"}, "missing-key"),
@@ -134,6 +139,13 @@ def test_a_zero_price_is_not_known_and_not_free(tmp_path: Path, changes: dict[st
     outcome = read_text(tmp_path, "yaml", flat(**changes))
     assert outcome.offers[0].price.money is None
     assert outcome.found == [("a", "zero-price")]
+
+
+def test_a_server_with_nothing_is_not_one_that_says_nothing(tmp_path: Path) -> None:
+    offer = read_text(tmp_path, "yaml", flat(host="{ram: 0 GiB, disk: 0 GB}")).offers[0]
+    assert (offer.host.ram_bytes, offer.host.disk_bytes) == (0, 0)
+    write_jsonl([offer], tmp_path / "again.jsonl")
+    assert read_path(tmp_path / "again.jsonl").offers[0].host == offer.host
 
 
 def test_a_missing_price_is_kept_missing(tmp_path: Path) -> None:

@@ -258,3 +258,36 @@ def test_a_model_that_is_not_where_the_card_says_is_an_error_of_the_card(
     assert (f"Did you mean {meant}?" in shown.err) is (meant is not None)
     (row,) = json.loads(capienza(command, card, "--json").out)["errors"]
     assert (row["code"], row["where"]) == ("card.model-not-found", f"{card}:{spot}: model.path")
+
+
+@pytest.mark.parametrize(
+    "line, code",
+    [
+        (("size", "{card}", "--gpu", "L4", "--gpu", "T4"), "usage.option-twice"),
+        (("size", "{card}", "--format", "md", "--format", "json"), "usage.option-twice"),
+        (("size", "{card}", "--json", "--format", "md"), "usage.two-forms"),
+        (("decide", "{card}", "--format", "human", "--json"), "usage.two-forms"),
+        (("decide", "{card}", "--evidence", ""), "usage.empty-value"),
+        (("decide", "{card}", "--offers", ""), "usage.empty-value"),
+        (("size", "{card}", "--gpu", ""), "usage.empty-value"),
+        (("size", ""), "usage.empty-value"),
+        (("card", "new", ""), "usage.empty-value"),
+        (("card", "check", ""), "usage.empty-value"),
+        (("offers", "check", ""), "usage.empty-value"),
+    ],
+)
+def test_a_line_that_says_two_things_or_nothing_is_refused(capienza, examples, line, code):
+    card = examples / "cards" / "plain-7b.yaml"
+    line = [part.format(card=card) for part in line]
+    shown = capienza(*line)
+    assert shown.code == 2
+    if line[:2] == ["card", "new"]:  # writes a card, in no other form
+        assert "is empty" in shown.err
+        return
+    (error,) = json.loads(capienza(*line, *([] if "--json" in line else ["--json"])).out)["errors"]
+    assert error["code"] == code
+
+
+def test_offers_and_flags_may_be_repeated(capienza, examples):
+    card, two = examples / "cards" / "plain-7b.yaml", examples / "offers" / "two-cards.yaml"
+    assert capienza("decide", card, "--offers", two, "--json", "--json", "--format", "json").code == 10

@@ -242,3 +242,22 @@ def test_weights_only_of_several_gpus_is_called_a_share(capienza, examples, tmp_
     assert (f"at least {whole // gpus:,} B" in weights) is (gpus > 1)
     assert (f"even share over {gpus} GPUs" in weights) is (gpus > 1)
     assert ("at least" in envelope) is (gpus > 1)
+
+
+@pytest.mark.parametrize("reference", [".", "Qwen--Qwen3-8B", "./Qwen--Qwen3-8B/config.json"])
+def test_a_local_model_has_no_revision(capienza, examples, monkeypatch, reference):
+    monkeypatch.chdir(examples / "configs")
+    shown = capienza("size", reference, "--revision", "main", "--json")
+    assert shown.code == 3
+    assert "no revision main" in shown.out
+
+
+@pytest.mark.parametrize("form", ["human", "md", "json"])
+def test_the_largest_dimensions_are_shown_in_every_form(capienza, tmp_path, form):
+    largest = dict.fromkeys(("hidden_size", "head_dim", "intermediate_size", "vocab_size"), 2**31 - 1)
+    heads = {"num_attention_heads": 1, "num_key_value_heads": 1, "num_hidden_layers": 10_000}
+    config = {"model_type": "llama", "max_position_embeddings": 1, "torch_dtype": "float64", **largest, **heads}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    longest = ("--tokens", 2**31, "--concurrency", 2**31)
+    shown = capienza("size", tmp_path, *map(str, longest), "--gpu", "L4", "--format", form)
+    assert (shown.code, shown.err) == (0, "")

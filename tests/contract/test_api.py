@@ -32,11 +32,16 @@ def test_functions_take_and_give_plain_values(examples, tmp_path):
     assert capienza.api.card_schema()["type"] == "object"
 
 
-def test_the_code_that_lowers_a_floor_is_that_of_the_comparison():
-    from capienza.architecture.compare import DIFFERENT
-    from capienza.predict.sizing import CACHE_DOUBTED
+def test_the_codes_that_lower_a_floor_are_those_of_the_comparison():
+    from capienza.architecture.compare import DIFFERENT, MORE_LAYERS, OTHER_SHAPES
+    from capienza.predict.model import LACKING
+    from capienza.predict.sizing import DOUBTED_BY
 
-    assert DIFFERENT.code == CACHE_DOUBTED
+    assert DIFFERENT.code == LACKING
+    assert {
+        "cache": {DIFFERENT.code, MORE_LAYERS.code, OTHER_SHAPES.code},
+        "weights": {MORE_LAYERS.code},
+    } == DOUBTED_BY
 
 
 def test_phases_are_one_vocabulary():

@@ -170,14 +170,16 @@ CAPACITIES = [
     None,
 ]
 sizings = st.builds(
-    lambda floor, limit, context, capacity: make_sizing(
+    lambda floor, limit, reach, context, capacity: make_sizing(
         ledger=None if floor is None else make_ledger(floor * GIB, (floor + 2) * GIB, (floor + 4) * GIB),
         max_positions=limit,
+        stretched_positions=reach,
         context_bytes=context,
         capacity=capacity,
     ),
     st.sampled_from([15, 15, 15, 15, 15, 23, 30, None]),
     st.sampled_from([None, *[40960] * 5, 4096]),
+    st.sampled_from([None, None, 131_072]),
     st.sampled_from([None, GIB]),
     st.sampled_from(CAPACITIES),
 )

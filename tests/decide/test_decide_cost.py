@@ -62,6 +62,8 @@ BILLS = [
     (HOUR | {"billing_step_s": 60}, {"need": hours("0.001")}, "0.0333", "0.0334", True),
     (HOUR | {"billing_step_s": None}, {"need": hours("30.1")}, "60.2", "62", True),
     (PACKAGE | {"tax_included": False, "tax_percent": Decimal(22)}, {}, "57.5108", "57.5108", True),
+    (PACKAGE | {"tax_included": None, "tax_percent": Decimal(22)}, {}, "57.5108", "57.5108", True),
+    (PACKAGE | {"tax_included": True, "tax_percent": Decimal(22)}, {}, "47.14", "47.14", True),
     (PACKAGE | {"tax_included": False}, {}, "47.14", None, False),
     (PACKAGE, {"fees": (Fee(kind="setup", money=usd("5"), unit="once"),)}, "52.14", "52.14", True),
     (PACKAGE, {"fees": (Fee(kind="support", money=usd("10"), unit="percent"),)}, "51.854", "51.854", True),
@@ -92,6 +94,35 @@ def test_how_long_an_hourly_offer_can_be_used_changes_no_bill(first, days):
     starts = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC) + datetime.timedelta(days=first)
     window = {"starts_at": starts, "ends_at": starts + datetime.timedelta(days=days)}
     assert bill(HOUR | window) == bill(HOUR)
+
+
+fees = st.builds(
+    Fee,
+    kind=st.sampled_from(["storage", "ip", "egress"]),
+    money=st.sampled_from([usd("50"), usd("10"), usd("0.1"), Money(Decimal(5), "EUR")]),
+    unit=st.sampled_from(["once", "per_hour", "percent", "per_gb", "per_gb_month"]),
+    month_hours=st.just(Decimal(720)),
+)
+
+
+@pytest.mark.parametrize("price, total", [(HOUR, "116"), (PACKAGE, "101.854")])
+def test_a_percentage_is_of_the_price_alone(price, total):
+    some = (Fee(kind="setup", money=usd("50"), unit="once"), Fee(kind="support", money=usd("10"), unit="percent"))
+    assert bill(price, fees=some).planned == bill(price, fees=some[::-1]).planned == usd(total)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([HOUR, PACKAGE, HOUR | {"tax_percent": Decimal(22)}]), st.permutations([0, 1, 2, 3]), st.data())
+def test_the_order_of_the_fees_changes_nothing(price, order, data):
+    some = data.draw(st.lists(fees, min_size=4, max_size=4))
+    one = bill(price, fees=tuple(some), storage=10**12)
+    other = bill(price, fees=tuple(some[index] for index in order), storage=10**12)
+    assert (one.minimum, one.planned, one.is_exact) == (other.minimum, other.planned, other.is_exact)
+    assert sorted(codes(one.missing)) == sorted(codes(other.missing))
+
+
+def test_a_rate_of_tax_leaves_nothing_unstated():
+    assert not bill(PACKAGE | {"tax_included": None, "tax_percent": Decimal(22)}).notes
 
 
 def test_what_is_missing_is_named():
@@ -127,7 +158,7 @@ prices = st.builds(
     tax_included=st.sampled_from([True, False, None]),
     tax_percent=st.none() | st.integers(0, 30).map(Decimal),
 )
-fees = st.builds(
+simple_fees = st.builds(
     Fee,
     kind=st.sampled_from(["storage", "ip"]),
     money=amounts.map(usd),
@@ -136,7 +167,7 @@ fees = st.builds(
 
 
 @settings(max_examples=300, deadline=None)
-@given(prices, st.lists(fees, max_size=2).map(tuple), amounts, amounts, amounts)
+@given(prices, st.lists(simple_fees, max_size=2).map(tuple), amounts, amounts, amounts)
 def test_more_hours_never_cost_less_and_the_least_is_the_least(price, some, first, second, third):
     documented, planned, more = sorted((first, second, third))
     less = bill(price, need=Hours(documented=documented, planned=planned, is_stated=True), fees=some)

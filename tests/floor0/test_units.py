@@ -14,6 +14,7 @@ from capienza.units import (
     Range,
     format_money,
     format_size,
+    meant_money,
     parse_money,
     parse_size,
 )
@@ -73,6 +74,34 @@ def test_numbers_follow_the_language():
 def test_money_needs_a_plain_amount_and_a_currency(text):
     with pytest.raises(QuantityError):
         parse_money(text)
+
+
+@pytest.mark.parametrize(
+    "text, meant",
+    [
+        ("220$", "220 USD"),
+        ("1,000 usd", "1000 USD"),
+        ("1,234,567.50 USD", "1234567.50 USD"),
+        ("47,14 USD", "47.14 USD"),
+        ("47,1 EUR", "47.1 EUR"),
+        ("€ 1500,50", "1500.50 EUR"),
+        ("47,14", None),
+        ("1,00,000 USD", None),
+        ("1234,567 USD", None),
+        ("1.000,50 EUR", None),
+        ("47,1457 USD", None),
+    ],
+)
+def test_what_is_suggested_for_money_keeps_its_value(text, meant):
+    assert meant_money(text) == meant
+
+
+@pytest.mark.parametrize("digits", [1, 27, 28, 29, 200])
+def test_numbers_of_any_length_are_printed(digits):
+    number = 10**digits
+    assert format_size(number, "B").replace(",", "") == f"{number} B"
+    assert format_size(number)
+    assert format_money(Money(Decimal(number) + Decimal("0.25"), "USD")).replace(",", "").startswith(str(number)[:20])
 
 
 def test_money_keeps_its_decimals():

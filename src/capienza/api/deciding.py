@@ -24,7 +24,7 @@ from capienza.evidence.record import Record
 from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
-from capienza.predict.model import Model, stored_format
+from capienza.predict.model import Model, resident_format
 from capienza.predict.options import option_notes
 from capienza.predict.sizing import build_ledger, cache_format
 
@@ -87,9 +87,10 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             refusals=(*([model.refusal] if model.refusal else []), *model.differences, *option_notes(card)),
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
+            stretched_positions=None if architecture is None else architecture.stretched_positions,
             model_name=card.model.id or (Path(card.model.path).name if card.model.path else None),
             revision=model.revision,
-            weight_format=card.weights.format or stored_format(model),
+            weight_format=card.weights.format or resident_format(model),
             kv_format=cache_format(card, model) if card.task == "inference" else None,
             source=f"capienza {__version__}",
         )

@@ -70,7 +70,8 @@ def bare_card(
 ) -> Card:
     """The card of a model that is sized without one: inference, nothing required but what was asked."""
     is_local = os.path.exists(model) or model.startswith((".", "/", "~"))
-    reference = ModelRef(path=model) if is_local else ModelRef(id=model, revision=revision)
+    # With a revision it is opened as a Hub id, which refuses a path: local files have no revision to look up.
+    reference = ModelRef(path=model) if is_local and revision is None else ModelRef(id=model, revision=revision)
     return Card(
         name=model,
         model=reference,

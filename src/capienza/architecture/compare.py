@@ -2,7 +2,8 @@
 
 Headers win: the messages say where the config does not explain them. Checkpoints may keep experts one by one,
 add a vision side, prediction layers or a copy of a tied head, and name the text side otherwise; so the elements
-are compared layer by layer, not tensor by tensor. Packed formats hide the number of elements: a layer that has
+are compared layer by layer. Tensors of a like name must have a like shape as well: a config that only comes to the
+same sum describes other heads. Packed formats hide the number of elements: a layer that has
 one is left out, and counted in a message.
 """
 
@@ -27,6 +28,16 @@ EXTRA = template(
     "the files also hold {found} elements of {what}: {largest}",
     "They are counted in the weights if the engine loads them.",
 )
+MORE_LAYERS = template(
+    "architecture.more-layers",
+    "the files also hold {found} elements of layers after the last that the config gives: {largest}",
+    "More layers keep more cache; check that the config belongs to the files.",
+)
+OTHER_SHAPES = template(
+    "architecture.shapes-differ",
+    "{part}: tensors have another shape in the files than the config gives: {shapes} (files / config)",
+    "Heads and cache follow the config; check that it belongs to the files.",
+)
 NOT_COMPARED = template(
     "architecture.packed-not-compared",
     "{count} part(s) hold packed tensors, whose elements cannot be compared with the config",
@@ -37,6 +48,7 @@ NOT_COMPARED = template(
 COUNTABLE = frozenset({"fp64", "fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz", "int8"})
 
 EXPERTS = ".experts."
+SHOWN_SHAPES = 6
 OUTSIDE = phrase("outside the layers")
 
 _LAYER = re.compile(r"\.(?:layers|h|blocks)\.([0-9]{1,6})\.")
@@ -56,8 +68,10 @@ _SCALE = re.compile(
 def compare_with_tensors(architecture: Architecture, tensors: Iterable[Tensor]) -> tuple[Message, ...]:
     """Where a safetensors checkpoint does not hold what the config says; empty when all is explained."""
     layers = len(architecture.layers)
+    named = layers + architecture.prediction_layers
     found: defaultdict[int | None, list[Tensor]] = defaultdict(list)
     extra: defaultdict[str, list[Tensor]] = defaultdict(list)
+    beyond: list[Tensor] = []
     for tensor in tensors:
         name = f".{tensor.name}"
         if _CONSTANT.search(name) or _SCALE.search(name):
@@ -66,8 +80,10 @@ def compare_with_tensors(architecture: Architecture, tensors: Iterable[Tensor]) 
         layer = int(match[1]) if match else None
         if _SIDES.search(name):
             extra[phrase("a vision or audio side")].append(tensor)
-        elif _PREDICTION.search(name) or (layer is not None and layer >= layers):
-            extra[phrase("layers after the last, such as prediction layers")].append(tensor)
+        elif _PREDICTION.search(name) or (layer is not None and layers <= layer < named):
+            extra[phrase("prediction layers")].append(tensor)
+        elif layer is not None and layer >= named:
+            beyond.append(tensor)
         elif architecture.tied_head and name.endswith(".lm_head.weight"):
             extra[phrase("a copy of the tied head")].append(tensor)
         else:
@@ -75,27 +91,53 @@ def compare_with_tensors(architecture: Architecture, tensors: Iterable[Tensor]) 
     expected: defaultdict[int | None, list[Parameter]] = defaultdict(list)
     for parameter in (*architecture.parameters, *architecture.buffers):
         expected[parameter.layer].append(parameter)
-    return (*_differences(found, expected), *_extras(extra))
+    return (*_differences(found, expected), *_more_layers(beyond), *_extras(extra))
 
 
 def _differences(found: dict[int | None, list[Tensor]], expected: dict[int | None, list[Parameter]]) -> list[Message]:
     """One message for each group of layers that differ in the same way."""
     groups: defaultdict[tuple[int, int, str, str], list[str]] = defaultdict(list)
+    shapes: defaultdict[str, list[str]] = defaultdict(list)
     packed = 0
     for layer in sorted(found.keys() | expected.keys(), key=lambda key: -1 if key is None else key):
         here, there = found.get(layer, []), expected.get(layer, [])
-        if any(tensor.dtype not in COUNTABLE for tensor in here):
-            packed += 1
-            continue
+        part = OUTSIDE if layer is None else str(layer)
+        is_packed = any(tensor.dtype not in COUNTABLE for tensor in here)
+        packed += is_packed
         held, wanted = sum(tensor.elements for tensor in here), sum(parameter.elements for parameter in there)
-        if held != wanted:
-            names = _names(here, there), _names(there, here)
-            groups[held, wanted, *names].append(OUTSIDE if layer is None else str(layer))
+        if held != wanted and not is_packed:
+            groups[held, wanted, _names(here, there), _names(there, here)].append(part)
+        elif others := _other_shapes(here, there):
+            shapes[others].append(part)
     messages = [
         DIFFERENT(part=_part(parts), found=held, expected=wanted, unexplained=unexplained, missing=missing)
         for (held, wanted, unexplained, missing), parts in groups.items()
     ]
+    messages += [OTHER_SHAPES(part=_part(parts), shapes=others) for others, parts in shapes.items()]
     return [*messages, NOT_COMPARED(count=packed)] if packed else messages
+
+
+def _other_shapes(here: Sequence[Tensor], there: Sequence[Parameter]) -> str:
+    """The tensors that both sides name alike and shape otherwise; empty when there is none.
+
+    A matrix may be kept the other way round, and a convolution with a dimension of 1.
+    """
+    stated = {_plain_name(parameter.name): parameter.shape for parameter in there}
+    found = []
+    for tensor in here:
+        name = _plain_name(tensor.name)
+        wanted = stated.get(name, tensor.shape)
+        if tensor.dtype in COUNTABLE and _dimensions(tensor.shape) != _dimensions(wanted):
+            found.append(f"{name[1:120]} {list(tensor.shape)} / {list(wanted)}")
+    return ", ".join(sorted(found)[:SHOWN_SHAPES])
+
+
+def _dimensions(shape: tuple[int, ...]) -> list[int]:
+    return sorted(size for size in shape if size != 1)
+
+
+def _more_layers(beyond: list[Tensor]) -> list[Message]:
+    return [MORE_LAYERS(found=sum(tensor.elements for tensor in beyond), largest=_largest(beyond))] if beyond else []
 
 
 def _extras(extra: dict[str, list[Tensor]]) -> list[Message]:

@@ -20,6 +20,7 @@ from capienza.architecture.gguf_rules.tensors import (
     mlp_of,
 )
 from capienza.architecture.model import Architecture, Attention, Layer
+from capienza.architecture.positions import stretched_context
 from capienza.architecture.reading import MAX_EXPERTS, Config
 from capienza.artifacts.gguf_values import LongValue
 from capienza.errors import Message, template
@@ -86,11 +87,13 @@ def describe_gguf(metadata: Mapping[str, Any], tensors: Sequence[Tensor], file: 
     layers = _layers(config, rule, blocks, trunk, hidden, shapes)
     recurrent = {layer.index for layer in layers if layer.state and not layer.attention}
     stored = [as_parameter(tensor, recurrent) for tensor in tensors if is_stored(tensor.name)]
+    context = config.optional("context_length")
     return Architecture(
         model_type=name,
         hidden_size=hidden,
         vocab_size=_vocabulary(config, metadata, by_name.get("token_embd.weight"), hidden),
-        max_position_embeddings=config.optional("context_length"),
+        max_position_embeddings=context,
+        stretched_positions=stretched_context(config, context),
         tied_head="output.weight" not in by_name,
         layers=layers,
         parameters=tuple(parameter for parameter in stored if not is_buffer(parameter)),

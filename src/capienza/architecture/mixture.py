@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from capienza.architecture.assembly import Block, assemble
 from capienza.architecture.frame import Frame
 from capienza.architecture.model import Architecture, Attention, Mlp
@@ -44,7 +46,7 @@ def assemble_mixture(
     sparse = config.dimension("moe_intermediate_size", moe_intermediate_size)
     experts, chosen = read_experts(config, "n_routed_experts", n_routed_experts, per_token=num_experts_per_tok)
     shared = config.integer("n_shared_experts", n_shared_experts, minimum=0, maximum=MAX_EXPERTS)
-    _refuse_gaps_and_note_extras(config)
+    _refuse_gaps(config)
     common = [*attention_pieces, *layer_norms(hidden)]
     first = Block(
         attention=attention,
@@ -69,15 +71,21 @@ def assemble_mixture(
         buffers=[("mlp.gate.e_score_correction_bias", (experts,), "router")] if correction else [],
     )
     count = min(config.integer("first_k_dense_replace", first_k_dense_replace, minimum=0), frame.num_layers)
-    return assemble(config, frame, [first] * count + [later] * (frame.num_layers - count))
+    architecture = assemble(config, frame, [first] * count + [later] * (frame.num_layers - count))
+    return msgspec.structs.replace(architecture, prediction_layers=_prediction_layers(config))
 
 
-def _refuse_gaps_and_note_extras(config: Config) -> None:
-    """Dense layers among the experts are not understood; prediction layers are named and left out."""
+def _refuse_gaps(config: Config) -> None:
+    """Dense layers among the experts are not understood."""
     frequency = config.optional("moe_layer_freq")
     if frequency not in (None, 1):
         direction = phrase("with dense layers among the experts the weights would come out too large")
         config.not_understood("moe_layer_freq", frequency, "1", direction)
-    extra = config.optional("num_nextn_predict_layers", minimum=0)
+
+
+def _prediction_layers(config: Config) -> int:
+    """Prediction layers are named and left out."""
+    extra = config.optional("num_nextn_predict_layers", minimum=0) or 0
     if extra:
         config.notes.append(PREDICTION_LAYERS(count=extra))
+    return extra

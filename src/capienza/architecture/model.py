@@ -139,7 +139,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
 
     A tied head is not a parameter of its own: it is absent from `parameters`, and `tied_head` is true.
     `parameters` is empty when only a file's own tensor table tells them (GGUF). `buffers` are stored and loaded
-    with them but not trained: the routing corrections of some mixtures.
+    with them but not trained: the routing corrections of some mixtures. `prediction_layers` are stated layers for
+    multi-token prediction, which stand after the last in the files and are no part of `layers`. `stretched_positions`
+    is the length that the scaling of rotary positions reaches, where that is beyond `max_position_embeddings`.
     """
 
     model_type: str
@@ -150,6 +152,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[Layer, ...]
     parameters: tuple[Parameter, ...] = ()
     buffers: tuple[Parameter, ...] = ()
+    prediction_layers: int = 0
+    stretched_positions: int | None = None
     notes: tuple[Message, ...] = ()
 
     @property

@@ -94,6 +94,6 @@ def read_experts(config: Config, key: str, default: int, *, per_token: int | Non
 
 def sparse_layers(config: Config, num_layers: int, experts: int) -> list[bool]:
     """Which layers of a Qwen mixture hold experts: every `decoder_sparse_step`-th but those of `mlp_only_layers`."""
-    dense = set(config.integers("mlp_only_layers") or ())
+    dense = set(config.layer_indices("mlp_only_layers", num_layers) or ())
     step = config.integer("decoder_sparse_step", 1)
     return [experts > 0 and index not in dense and (index + 1) % step == 0 for index in range(num_layers)]

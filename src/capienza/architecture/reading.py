@@ -31,6 +31,7 @@ MISSING_THIS = template(
     "Use the config.json published with the model, complete.",
 )
 NOT_AN_INTEGER = template("architecture.not-an-integer", "found {found}; a whole number is accepted", CORRECT)
+NOT_A_NUMBER = template("architecture.not-a-number", "found {found}; a number above 0 is accepted", CORRECT)
 NOT_A_FLAG = template("architecture.not-a-flag", "found {found}; true or false is accepted", CORRECT)
 NOT_A_TEXT = template("architecture.not-a-text", "found {found}; a text in quotes is accepted", CORRECT)
 NOT_A_LIST = template("architecture.not-a-list", "found {found}; a list is accepted", CORRECT)
@@ -176,6 +177,15 @@ class Config:
         self.assumed[f"{self.prefix}{key}"] = default
         return default
 
+    def number(self, key: str, default: float) -> float:
+        """A number above 0; the default when absent or null."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
+            self.refuse(key, NOT_A_NUMBER(found=shown(value), key=key))
+        return value
+
     def flag(self, key: str, default: bool) -> bool:
         """True or false; the class default when absent or null."""
         value = self.raw(key)
@@ -208,6 +218,10 @@ class Config:
         if values is None:
             return None
         return tuple(self._checked(f"{key}[{index}]", value, minimum, maximum) for index, value in enumerate(values))
+
+    def layer_indices(self, key: str, num_layers: int) -> tuple[int, ...] | None:
+        """A list of layers, counted from 0; one after the last contradicts the file."""
+        return self.integers(key, maximum=num_layers - 1)
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """A list of strings; None when absent or null."""

@@ -5,15 +5,19 @@ A model type is a file of `families/`; only that file is imported. What has no f
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import msgspec
 
 from capienza.architecture.model import Architecture
-from capienza.architecture.reading import Config
-from capienza.errors import InputError, Message, Place, phrase, template
+from capienza.architecture.positions import stretched_positions
+from capienza.architecture.reading import Config, shown
+from capienza.errors import InputError, Message, Parameter, Place, phrase, template
 
 CAUSAL_ENDINGS = ("LM", "LMHeadModel", "WithLMHead", "GenerationDecoder", "ConditionalGeneration")
 """How the names of classes with a language-model head end."""
@@ -41,6 +45,19 @@ NOT_CAUSAL = template(
     "the file names {found}; the model is described with a language-model head, so the head may differ",
     "Compare with the headers of the model's own files.",
 )
+NO_EXPERTS = template(
+    "architecture.no-layer-with-experts",
+    "{key} = {count} is stated, but none of the {layers} layers of {model_type} holds experts by the rest of the file:"
+    " the weights are those of plain layers",
+    "Compare with the headers of the model's own files: with experts the weights would be larger.",
+)
+OTHER_CLASS = template(
+    "architecture.other-class",
+    "architectures names {found}, model_type says {model_type}: the model is described as model_type says",
+    "Correct the one that is wrong; an engine may go by either.",
+)
+EXPERT_KEYS = ("num_experts", "num_local_experts", "n_routed_experts")
+_CLASS = re.compile(r"(?P<model>\w+?)(?:For[A-Z]\w*|LMHeadModel)")
 
 
 def model_types() -> tuple[str, ...]:
@@ -63,19 +80,34 @@ def describe(config: Mapping[str, Any], file: str = "config.json") -> Architectu
 
 def build(config: Config) -> Architecture:
     """The architecture of one view, whole file or text part, by its model type."""
-    import importlib
-
     model_type = config.text("model_type")
     module = model_type.replace("-", "_")
     known = module.isidentifier() and module[0] != "_"
     if not known or not os.path.isfile(os.path.join(FAMILIES, f"{module}.py")):
         config.refuse("model_type", UNKNOWN_TYPE(found=repr(model_type[:80]), accepted=_near(module)))
-    family = importlib.import_module(f"capienza.architecture.families.{module}")
+    family = _family(module)
     if config.raw("per_layer_config") and not getattr(family, "READS_PER_LAYER", False):
         direction = phrase("each layer may be smaller or larger than the common keys say")
         config.not_understood("per_layer_config", config.raw("per_layer_config"), PER_LAYER, direction)
     architecture: Architecture = family.build(config)
-    return architecture
+    _note_missing_experts(config, architecture)
+    stretched = stretched_positions(config, architecture.max_position_embeddings)
+    return msgspec.structs.replace(architecture, stretched_positions=stretched or architecture.stretched_positions)
+
+
+def _family(module: str) -> ModuleType:
+    return importlib.import_module(f"capienza.architecture.families.{module}")
+
+
+def _note_missing_experts(config: Config, architecture: Architecture) -> None:
+    """The class builds such a model; the file that states experts hardly means it."""
+    if any(layer.mlp is not None and layer.mlp.kind == "experts" for layer in architecture.layers):
+        return
+    for key in EXPERT_KEYS:
+        count = config.mapping.get(key)
+        if isinstance(count, int) and count > 1:
+            words: dict[str, Parameter] = {"layers": len(architecture.layers), "model_type": architecture.model_type}
+            config.notes.append(NO_EXPERTS(key=f"{config.prefix}{key}", count=shown(count), **words))
 
 
 def _near(module: str) -> str:
@@ -94,4 +126,23 @@ def _notes(config: Config) -> list[Message]:
     classes = config.texts("architectures") or ()
     if classes and not any(name.endswith(CAUSAL_ENDINGS) for name in classes):
         notes.append(NOT_CAUSAL(found=", ".join(classes)[:200]))
+    model_type = config.text("model_type")
+    others = [name for name in classes if _is_of_another_type(name, model_type)]
+    if others:
+        notes.append(OTHER_CLASS(found=", ".join(others)[:200], model_type=model_type))
     return notes
+
+
+def _is_of_another_type(class_name: str, model_type: str) -> bool:
+    """Does the name of a class say another known model type, whose family describes it in another way?"""
+    match = _CLASS.fullmatch(class_name)
+    named = _letters(match["model"]) if match else ""
+    if named == _letters(model_type):
+        return False
+    own = _family(model_type.replace("-", "_")).build
+    return any(_letters(known) == named and _family(known).build is not own for known in model_types())
+
+
+def _letters(name: str) -> str:
+    """A model type or class name without what the two spell differently."""
+    return name.replace("_", "").replace("-", "").lower().removesuffix("text")

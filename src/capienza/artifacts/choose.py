@@ -32,6 +32,11 @@ MISSING_SHARDS = template(
     "{found} of the {count} files of the model {stem} are there",
     "download the others: the memory of a part says nothing about the whole",
 )
+WRONG_NUMBERS = template(
+    "artifacts.wrong-shard-numbers",
+    "{found} does not belong to a model of {count} files, which are numbered from 1 to {count}",
+    "download the files again: a part of the model is missing",
+)
 ONE_SHARD = template(
     "artifacts.one-shard",
     "is one of {count} files of a model",
@@ -127,6 +132,10 @@ def _complete(stem: str, members: list[str], label: str) -> tuple[str, ...]:
     count = max(counts)
     if len(counts) > 1 or len(members) != count:
         raise InputError(MISSING_SHARDS(found=len(members), count=count, stem=stem), Place(label))
+    for name in members:
+        match = SHARD_NAME.fullmatch(name)
+        if match is not None and not 1 <= int(match["number"]) <= count:
+            raise InputError(WRONG_NUMBERS(found=name, count=count), Place(label))
     return tuple(members)
 
 

@@ -10,6 +10,7 @@ from capienza.artifacts.source import CANNOT_READ, LocalFile, Source, legible, r
 from capienza.errors import CapienzaError, InputError, Place, UnreachableError, template
 
 MAX_LISTED = 50_000
+MODEL_SUFFIXES = (".safetensors", ".gguf")
 T = TypeVar("T")
 
 TOO_MANY_FILES = template(
@@ -86,7 +87,11 @@ class LocalFolder(Folder):
         return os.path.join(self.label, name)
 
     def names(self) -> list[str]:
-        """Every file of the folder and of its subfolders. Raises `InputError` above `MAX_LISTED`."""
+        """Every file of the folder and of its subfolders. Raises `InputError` above `MAX_LISTED`.
+
+        What has the name of a model's file is listed whatever it is (a link to nothing, a folder): opening it then
+        says what is wrong, where leaving it out would take the rest of the folder for the whole model.
+        """
         names: list[str] = []
         for name in self._walk(self.path, ""):
             names.append(name)
@@ -96,13 +101,13 @@ class LocalFolder(Folder):
 
     def has(self, name: str) -> bool:
         """Is there such a file?"""
-        return os.path.isfile(os.path.join(self.path, name))
+        return os.path.lexists(os.path.join(self.path, name))
 
     def _walk(self, path: str, prefix: str) -> Iterator[str]:
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
-                    if entry.is_file():
+                    if entry.is_file() or entry.name.endswith(MODEL_SUFFIXES):
                         yield prefix + entry.name
                     elif not prefix and entry.is_dir():
                         yield from self._walk(entry.path, f"{entry.name}/")

@@ -100,9 +100,9 @@ def read_gguf(source: Source) -> Weights:
     if version not in (2, 3):
         raise InputError(WRONG_VERSION(found=version), Place(source.name))
     num_tensors, num_keys = cursor.unpack(TWO_COUNTS)
-    if not 0 <= num_tensors <= MAX_TENSORS:
+    if num_tensors > MAX_TENSORS:
         raise InputError(TOO_MANY_TENSORS(found=num_tensors, accepted=MAX_TENSORS), Place(source.name))
-    if not 0 <= num_keys <= MAX_KEYS:
+    if num_keys > MAX_KEYS:
         raise InputError(TOO_MANY_KEYS(found=num_keys, accepted=MAX_KEYS), Place(source.name))
     metadata = _metadata(cursor, num_keys)
     alignment = _alignment(metadata, source.name)
@@ -145,7 +145,7 @@ def _expect(found: Value | None, accepted: int, name: str, key: str) -> None:
 
 
 U32 = struct.Struct("<I")
-TWO_COUNTS = struct.Struct("<qq")
+TWO_COUNTS = struct.Struct("<QQ")
 DIMENSIONS_AND_REST = [struct.Struct(f"<{count}qiQ") for count in range(5)]
 
 

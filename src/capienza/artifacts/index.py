@@ -50,10 +50,10 @@ END_OF_ENTRY = b'.safetensors",'
 
 
 class Index(msgspec.Struct, frozen=True):
-    """Tensor name to file name, and the bytes that all tensors take together where the index says so."""
+    """Tensor name to file name, and the bytes that all tensors take together, as the index states them."""
 
     weight_map: dict[str, str]
-    total_bytes: int | None = None
+    total_size: object = None
 
 
 class _Index(msgspec.Struct):
@@ -83,7 +83,7 @@ def read_index(source: Source, folder: Folder) -> Index:
         raise InputError(EMPTY_INDEX(), Place(source.name))
     if entries != len(weight_map):
         raise InputError(INDEX_TWICE(entries=entries, found=len(weight_map)), Place(source.name))
-    return Index(weight_map, total if isinstance(total, int) and not isinstance(total, bool) else None)
+    return Index(weight_map, total)
 
 
 def _pieces(raw: msgspec.Raw) -> list[bytes]:

@@ -43,6 +43,11 @@ WRONG_SUFFIX = template(
     "is neither .safetensors nor .gguf nor .json",
     "pickled weights (.bin, .pt) are not read: convert them to safetensors",
 )
+NO_TENSORS = template(
+    "artifacts.no-tensors",
+    "holds no tensors, so it says nothing about the weights",
+    "download the model again, or name another file of it",
+)
 LOCAL_REVISION = template(
     "artifacts.local-revision",
     "is a local path, which has no revision {revision}",
@@ -149,6 +154,8 @@ def _open_folder(
             config = read_json(source)
         add_quantization(config, folder)
     weights = _read_weights(folder, choice)
+    if choice.names and not weights.tensors:
+        raise InputError(NO_TENSORS(), Place(folder.address(choice.names[0])))
     if config is None and choice.kind == "none":
         raise InputError(NO_MODEL(), Place(folder.label))
     names = folder.names() if whole_folder else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from capienza.artifacts.folder import Folder
 from capienza.artifacts.index import read_index
 from capienza.artifacts.safetensors import Header, read_header
-from capienza.artifacts.source import key_at
+from capienza.artifacts.source import key_at, legible
 from capienza.artifacts.weights import Weights
 from capienza.errors import InputError, Message, template
 
@@ -35,6 +35,10 @@ COPY_SKIPPED = template(
 OTHER_TOTAL = template(
     "artifacts.index-other-total",
     "the index says that the tensors take {stated} B together, the headers of the files {found} B; the headers count",
+)
+ODD_TOTAL = template(
+    "artifacts.index-odd-total",
+    "the index states total_size {found}, where a whole number of bytes is expected; the headers of the files count",
 )
 
 
@@ -84,9 +88,18 @@ def read_indexed(folder: Folder, index_name: str) -> Weights:
     ]
     weights = _joined(headers, tuple(notes))
     held = sum(tensor.bytes for tensor in weights.tensors)
-    if index.total_bytes in (None, held):
-        return weights
-    return Weights(weights.tensors, weights.metadata, (*notes, OTHER_TOTAL(stated=index.total_bytes, found=held)))
+    return Weights(weights.tensors, weights.metadata, (*notes, *_other_total(index.total_size, held)))
+
+
+def _other_total(stated: object, held: int) -> tuple[Message, ...]:
+    """What is said of a total that is not the sum of the headers."""
+    if stated is None or stated == held:
+        return ()
+    if isinstance(stated, float) and stated.is_integer():
+        stated = int(stated)
+    if isinstance(stated, bool) or not isinstance(stated, int):
+        return (ODD_TOTAL(found=legible(str(stated))),)
+    return (OTHER_TOTAL(stated=stated, found=held),)
 
 
 def _headers(folder: Folder, names: tuple[str, ...]) -> list[Header]:

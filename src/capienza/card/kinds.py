@@ -141,7 +141,9 @@ def _one_value(value: Value) -> str | int | float | bool:
 
 def _meant_number(value: Value, minimum: int, maximum: int) -> str | tuple[str, str] | None:
     """The number that "8k", "7B", "1,000" or "8" in quotes probably stand for, as it should be written."""
-    match = re.fullmatch(r"\s*([0-9][0-9_, ]*(?:\.[0-9]+)?)\s*([kKmMbBgGtT]?)\s*", str(value)[:40], re.ASCII)
+    match = re.fullmatch(
+        r"\s*([0-9]{1,3}(?:[_, ][0-9]{3})+|[0-9]+(?:\.[0-9]+)?)\s*([kKmMbBgGtT]?)\s*", str(value)[:40], re.ASCII
+    )
     if match is None or not isinstance(value, str):
         return None
     amount = Decimal(re.sub("[_, ]", "", match[1]))

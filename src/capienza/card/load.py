@@ -184,6 +184,7 @@ class _Walk:
                 self.found.nodes[here] = child
                 arguments[known.attribute or key] = self.value(child, known, here)
             elif kind.rest_kind and not closest(key, children, SLIP):
+                self.found.nodes[here] = child
                 rest[key] = self.scalar(child, kind.rest_kind, here) if child.value is not UNREADABLE else None
             else:
                 self.unknown_key(key, child, here, children)

@@ -10,6 +10,7 @@ from capienza.errors import template
 from capienza.units import (
     ACCEPTED_UNITS,
     MAX_BYTES,
+    MAX_MONEY,
     UNITS,
     Bytes,
     Money,
@@ -37,7 +38,6 @@ MONEY_TOO_LARGE = template(
     "card.money-too-large", "expected at most {maximum}, got {found}", "Check the number of digits."
 )
 
-MAX_MONEY = 10**12
 _SIZE_PATTERN = rf"^\s*[0-9]+(\.[0-9]+)?\s*({'|'.join(UNITS)})\s*$"
 _MONEY_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*[A-Z]{3}\s*$"
 

@@ -11,6 +11,8 @@ import msgspec
 
 from capienza.card.model import TokenCount
 from capienza.card.moments import Moment, end_of, start_of
+from capienza.card.options import accepted_by, plain_name
+from capienza.card.problems import shown
 from capienza.errors import Message, template
 from capienza.yamlmarks import Node
 
@@ -50,6 +52,16 @@ TOO_FEW_GPUS = template(
     "expected at least {product} GPUs for tensor_parallel x pipeline_parallel, got {gpus}",
     "Raise gpus, or divide the model less.",
 )
+UNEVEN_GPUS = template(
+    "card.uneven-gpus",
+    "expected a multiple of {product} GPUs for tensor_parallel x pipeline_parallel, got {gpus}",
+    "Correct gpus, or divide the model otherwise.",
+)
+OPTION_VALUE = template(
+    "card.option-value",
+    "expected {accepted}, got {found}",
+    "Correct it, or delete the option: no engine takes this value.",
+)
 METRIC_TWICE = template(
     "card.metric-twice", "the metric {found} is already listed on line {line}", "Keep one of the two."
 )
@@ -70,6 +82,10 @@ ONLY_FOR: dict[str, str] = {
     "training": "fine-tuning",
 }
 """A field, and the only task it belongs to."""
+
+ENGINE_OPTIONS = "engine.options."
+FREE_KEYS = (ENGINE_OPTIONS, "training.")
+"""Where the keys are the program's own names, which may be spelt with dashes or underscores."""
 
 _LENGTHS = ("tokens.short", "tokens.usual", "tokens.required")
 
@@ -94,6 +110,7 @@ def contradictions(found: Found) -> Problems:
     yield from _growing_lengths(found)
     yield from _calendar(found)
     yield from _enough_gpus(found)
+    yield from _options(found)
     yield from _distinct_metrics(found)
 
 
@@ -166,6 +183,24 @@ def _enough_gpus(found: Found) -> Problems:
     product = math.prod(found.values.get(f"placement.{name}", 1) for name in ("tensor_parallel", "pipeline_parallel"))
     if gpus is not None and product > gpus:
         yield "placement.gpus", TOO_FEW_GPUS(product=product, gpus=gpus)
+    elif gpus is not None and gpus % product:
+        yield "placement.gpus", UNEVEN_GPUS(product=product, gpus=gpus)
+
+
+def _options(found: Found) -> Problems:
+    """Free options: none twice in two spellings, and no known one with a value that no engine takes."""
+    first: dict[str, str] = {}
+    for path in found.nodes:
+        start = next((start for start in FREE_KEYS if path.startswith(start)), None)
+        if start is None:
+            continue
+        option = path.removeprefix(start)
+        other = first.setdefault(start + plain_name(option), path)
+        if other != path:
+            yield _against(found, path, other)
+        accepted = accepted_by(option) if start == ENGINE_OPTIONS else None
+        if accepted and path in found.values and not accepted.takes(found.values[path]):
+            yield path, OPTION_VALUE(accepted=accepted.text, found=shown(found.nodes[path].value))
 
 
 def _distinct_metrics(found: Found) -> Problems:

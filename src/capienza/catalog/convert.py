@@ -15,7 +15,7 @@ from capienza.catalog.notes import Notes
 from capienza.catalog.numbers import exact
 from capienza.catalog.offer import Document, Fee, GpuClaim, Offer, OfferHost, Price
 from capienza.errors import Place, template
-from capienza.units import GIB, Money
+from capienza.units import GIB, MAX_MONEY, Money
 
 LOTS = template(
     "catalog.lots-do-not-divide",
@@ -47,6 +47,9 @@ NO_CURRENCY = template(
     "catalog.currency-missing",
     "an amount without a currency",
     "Add the currency, three capital letters such as USD or EUR.",
+)
+AMOUNT_TOO_LARGE = template(
+    "catalog.amount-too-large", "expected at most {maximum}, got {found}", "Check the number of digits."
 )
 NOT_A_MOMENT = template(
     "catalog.not-a-moment",
@@ -185,16 +188,24 @@ def _money(full: FullPrice, notes: Notes) -> Money | None:
     if not amount:
         notes.finding(ZERO_PRICE(found=f"{full.amount} {full.currency}"), "price", "amount")
         return None
+    _check_amount(amount, notes, "price", "amount")
     return Money(amount, full.currency)
+
+
+def _check_amount(amount: Decimal, notes: Notes, *path: str | int) -> None:
+    if amount > MAX_MONEY:
+        notes.problem(AMOUNT_TOO_LARGE(maximum=MAX_MONEY, found=f"{amount:f}"), *path)
 
 
 def _fee(full: FullFee, price_currency: str | None, notes: Notes, index: int) -> Fee:
     currency = full.currency or price_currency
     if currency is None:
         notes.problem(NO_CURRENCY(), "fees", index, "currency")
+    amount = Decimal(full.amount)
+    _check_amount(amount, notes, "fees", index, "amount")
     return Fee(
         kind=full.kind,
-        money=Money(Decimal(full.amount), currency or ""),
+        money=Money(amount, currency or ""),
         unit=full.unit,
         included=exact(full.included),
         month_hours=exact(full.month_hours),

@@ -224,8 +224,8 @@ def _host(flat: FlatHost, notes: Notes) -> FullHost:
     disk = _size(flat.disk, notes, "host", "disk") if flat.disk is not None else None
     return FullHost(
         vcpus=flat.vcpus,
-        ram_gib=ram / GIB if ram else None,
-        disk_gb=disk / 10**9 if disk else None,
+        ram_gib=None if ram is None else ram / GIB,
+        disk_gb=None if disk is None else disk / 10**9,
         cpu_arch=flat.cpu_arch,
         os=flat.os,
         driver_version=flat.driver_version,

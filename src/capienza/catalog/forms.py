@@ -31,6 +31,7 @@ Count = Annotated[int, Meta(title="count", ge=1, le=MAX_COUNT)]
 Mebibytes = Annotated[int, Meta(title="count", ge=1, le=2**24)]
 Positive = Annotated[float, Meta(title="positive", gt=0, le=1e9)]
 DayCount = Annotated[float, Meta(title="positive", gt=0, le=36_500)]
+HostSize = Annotated[float, Meta(title="quantity", ge=0, le=1e9)]
 Quantity = Annotated[float, Meta(title="quantity", ge=0, le=1e12)]
 Percent = Annotated[float, Meta(title="percent", ge=0, le=100)]
 
@@ -80,8 +81,8 @@ class FullHost(_Form, kw_only=True):
     """The server around the cards, per node."""
 
     vcpus: Positive | None = None
-    ram_gib: Positive | None = None
-    disk_gb: Positive | None = None
+    ram_gib: HostSize | None = None
+    disk_gb: HostSize | None = None
     cpu_arch: Architecture | None = None
     os: System | None = None
     driver_version: Word | None = None

@@ -145,8 +145,8 @@ def _gpu(claim: GpuClaim) -> FullGpu:
 def _host(host: OfferHost) -> FullHost:
     return FullHost(
         vcpus=_number(host.vcpus),
-        ram_gib=host.ram_bytes / GIB if host.ram_bytes else None,
-        disk_gb=host.disk_bytes / 10**9 if host.disk_bytes else None,
+        ram_gib=None if host.ram_bytes is None else host.ram_bytes / GIB,
+        disk_gb=None if host.disk_bytes is None else host.disk_bytes / 10**9,
         cpu_arch=host.cpu_arch,  # type: ignore[arg-type]
         os=host.os,  # type: ignore[arg-type]
         driver_version=host.driver_version,

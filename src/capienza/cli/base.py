@@ -47,7 +47,21 @@ class Argument(click.Argument):
 
 
 class Command(click.Command):
-    """A command whose help is translated when it is shown."""
+    """A command whose help is translated when it is shown, and that drops nothing of its line in silence."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = self.make_parser(ctx).parse_args(list(args))[2]
+        if len(set(given)) < len(given):
+            from capienza.cli.line import refuse_repetition
+
+            refuse_repetition(given)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from capienza.cli.line import refuse_contradictions
+
+        refuse_contradictions(ctx)
+        return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_paragraph()

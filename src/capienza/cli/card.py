@@ -82,5 +82,6 @@ def schema_command() -> None:
     """Print the schema."""
     from capienza.api.cards import card_schema
     from capienza.canon import pretty
+    from capienza.cli.streams import json_output
 
-    sys.stdout.write(pretty(card_schema()) + "\n")
+    json_output().write(pretty(card_schema()) + "\n")

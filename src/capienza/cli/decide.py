@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -88,6 +87,7 @@ def _show_json(decided: Decided) -> Summary:
     """One document. The decisions wait in a file that stays in memory while it is small."""
     import tempfile
 
+    from capienza.cli.streams import json_output
     from capienza.decide.summary import summarise
     from capienza.report.decide_data import decision_chunks, head_text
 
@@ -98,15 +98,17 @@ def _show_json(decided: Decided) -> Summary:
             decisions.append(one.decision)
             yield one
 
-    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, "w+", encoding="utf-8") as waiting:
+    # A file name that is no UTF-8 comes as half surrogates, which have to pass through.
+    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, "w+", encoding="utf-8", errors="surrogatepass") as waiting:
         for piece in decision_chunks(passing()):
             waiting.write(piece)  # writelines() would keep everything in memory
         summary = summarise(decided.card, decisions)
-        sys.stdout.write(head_text(decided, summary))
+        output = json_output()
+        output.write(head_text(decided, summary))
         waiting.seek(0)
         while chunk := waiting.read(CHUNK_CHARACTERS):
-            sys.stdout.write(chunk)
-        sys.stdout.write("\n]}\n")
+            output.write(chunk)
+        output.write("\n]}\n")
     return summary
 
 

@@ -11,6 +11,7 @@ import click
 
 from capienza.canon import pretty
 from capienza.cli.base import wanted_language
+from capienza.cli.streams import json_output
 from capienza.errors import CapienzaError, InputErrors
 from capienza.i18n.translator import Say, speaker
 from capienza.report.plain import visible
@@ -81,7 +82,7 @@ def _own_fault(error: BaseException, say: Say, wants_json: bool) -> int:
 
 def _print_json(rows: object) -> None:
     try:
-        sys.stdout.write(pretty({"schema": ERROR_SCHEMA, "ok": False, "errors": rows}) + "\n")
+        json_output().write(pretty({"schema": ERROR_SCHEMA, "ok": False, "errors": rows}) + "\n")
         sys.stdout.flush()
     except OSError as error:
         _talk(str(error))

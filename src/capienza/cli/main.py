@@ -11,6 +11,7 @@ import click
 
 from capienza import __version__
 from capienza.cli.base import Option, Root, lang_option
+from capienza.cli.streams import prepare_streams
 
 COMMANDS = {
     "size": ("capienza.cli.size", "The memory ledger of a card or model, and its peaks."),
@@ -36,8 +37,7 @@ def main() -> None:
     """Run the program and exit with the code of DESIGN section 5."""
     # A call only builds up until it ends and leaves no cycles; looking for some takes up to a third of its time.
     gc.disable()
-    if sys.stdout is None:  # closed by the caller, who then wants the exit code alone
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    prepare_streams()
     try:
         code = _called()
         sys.stdout.flush()

@@ -34,8 +34,9 @@ def show(
     """Show one result. `sheet` is what Markdown shows when it differs from what a terminal shows."""
     if as_json or form == "json":
         from capienza.canon import pretty
+        from capienza.cli.streams import json_output
 
-        sys.stdout.write(pretty(data()) + "\n")
+        json_output().write(pretty(data()) + "\n")
     elif form == "md":
         from capienza.report.markdown import markdown
 

@@ -36,7 +36,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """Prediction and capacity for one GPU claim and a number of GPUs.
 
     `ledger` or `capacity` None: refused, with the reason in `refusals`. Identity fields are as resolved: the
-    model's name, commit and resident formats. `context_bytes` is what the driver's context takes on one GPU.
+    model's name, commit and resident formats. `stretched_positions` is the length that rope_scaling reaches beyond
+    `max_positions`. `context_bytes` is what the driver's context takes on one GPU.
     """
 
     ledger: Ledger | None = None
@@ -44,6 +45,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     refusals: tuple[Message, ...] = ()
     max_positions: int | None = None
     max_positions_source: str = ""
+    stretched_positions: int | None = None
     model_name: str | None = None
     revision: str | None = None
     weight_format: str | None = None

@@ -3,6 +3,7 @@
 Legend: h hour; U price of all its GPUs for one hour; T total of a package. Hours paid are the hours needed, at
 least the seller's minimum, and its term unless that can be cancelled, rounded up to the billing step. A package
 costs its total whatever is used of it.
+Fees are added to the price in any order: one in percent is of the price alone, tax is on price and fees together.
 `minimum` is what is paid at the least (documented durations only), `planned` what the plan of the card comes to.
 No price, rate or volume is presumed: what is not stated leaves a figure None and is named.
 """
@@ -130,20 +131,20 @@ def cost_of(offer: Offer, hours: Hours, storage_bytes: int | None = None) -> Cos
             missing.append(HOURS_UNKNOWN())
         elif price.billing_step_s is None and plan_hours != least_hours:
             notes.append(STEP_UNKNOWN())
+    price_least, price_plan = least, plan
     for fee in offer.fees:
         if fee.money.currency != price.money.currency and fee.unit != "percent":
             missing.append(FEE_CURRENCY(fee=fee.kind, currency=fee.money.currency))
             continue
-        low, high = _fee(fee, rate if not by_hour else least, plan, least_hours, plan_hours, storage_bytes)
+        low, high = _fee(fee, price_least, price_plan, least_hours, plan_hours, storage_bytes)
         if high is None or (fee.unit == "per_hour" and not hours.is_stated):
             missing.append(FEE_UNKNOWN(fee=fee.kind))
         least, plan = least + low, plan + (high or 0)
-    if price.tax_included is False:
-        if price.tax_percent is None:
-            missing.append(TAX_UNKNOWN())
-        else:
-            factor = 1 + price.tax_percent / 100
-            least, plan = least * factor, plan * factor
+    if price.tax_percent is not None and not price.tax_included:
+        factor = 1 + price.tax_percent / 100
+        least, plan = least * factor, plan * factor
+    elif price.tax_included is False:
+        missing.append(TAX_UNKNOWN())
     elif price.tax_included is None:
         notes.append(TAX_UNSTATED())
     depends_on_hours = by_hour or any(fee.unit in ("per_hour", "per_gb_month") for fee in offer.fees)
@@ -185,8 +186,8 @@ def _paid_hours(price: Price, hours: Decimal, *, whole_hours: bool) -> Decimal:
 
 def _fee(
     fee: Fee,
-    least: Decimal,
-    plan: Decimal,
+    price_least: Decimal,
+    price_plan: Decimal,
     least_hours: Decimal,
     plan_hours: Decimal,
     storage_bytes: int | None,
@@ -196,7 +197,7 @@ def _fee(
     if fee.unit == "once":
         return amount, amount
     if fee.unit == "percent":
-        return least * amount / 100, plan * amount / 100
+        return price_least * amount / 100, price_plan * amount / 100
     if fee.unit == "per_hour":
         return amount * max(least_hours - included, Decimal(0)), amount * max(plan_hours - included, Decimal(0))
     if fee.unit == "per_gb_month" and fee.kind == "storage" and storage_bytes is not None and fee.month_hours:

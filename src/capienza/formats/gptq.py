@@ -129,7 +129,11 @@ def read_awq(keys: Keys) -> Scheme:
     for key in ("bits", "w_bit"):
         if key in keys.config or key == "bits":
             keys.integer(key, (4,), None if key == "bits" and "w_bit" not in keys.config else 4)
-    group = keys.group("q_group_size", keys.group("group_size", GROUP_DEFAULT))
+    group = keys.group("group_size", GROUP_DEFAULT)
+    other = keys.group("q_group_size", group)
+    if other != group and keys.config.get("group_size") is not None:
+        keys.refuse("q_group_size", keys.config["q_group_size"], (f"group_size: {keys.config['group_size']}",))
+    group = other
     for key in ("version", "format"):
         keys.word(key, ("gemm",), "gemm")
     keys.flag("zero_point")

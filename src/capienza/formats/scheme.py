@@ -140,24 +140,24 @@ _MEANT = {
 _GGUF_NAME = re.compile(r"(ud[-_])?(i?q\d|tq\d|mxfp4_moe$)", re.ASCII)
 
 
-def scheme_from_config(quantization_config: object, file: str | None = None) -> Scheme:
-    """The scheme that a `quantization_config` of transformers describes.
+def scheme_from_config(quantization_config: object, file: str | None = None, key: str = ROOT) -> Scheme:
+    """The scheme that a `quantization_config` of transformers describes; `key` is where the file states it.
 
     Raises `InputError`, or `InputErrors` with every problem, placed at the key: an unknown or refused method, a
     key or value that is not understood, a pattern that is not safe to match.
     """
-    place = Place(file, key=ROOT)
+    place = Place(file, key=key)
     if not isinstance(quantization_config, Mapping):
         raise InputError(NO_METHOD(accepted=tuple(READERS)), place)
     method = _method(quantization_config)
     if method is None:
         raise InputError(NO_METHOD(accepted=tuple(READERS)), place)
-    place = Place(file, key=f"{ROOT}.quant_method")
+    place = Place(file, key=f"{key}.quant_method")
     if method in REFUSED:
         raise InputError(REFUSED[method](), place)
     if method not in READERS:
         raise InputError(unknown(UNKNOWN_METHOD, MISSPELT_METHOD, method, READERS), place)
-    return READERS[method](Keys(quantization_config, file, method))
+    return READERS[method](Keys(quantization_config, file, method, key))
 
 
 def scheme_named(name: str, place: Place = NOWHERE) -> Scheme:
@@ -216,7 +216,7 @@ def bits_per_weight(scheme: Scheme, shape: tuple[int, ...], dtype: str = "bf16")
 def _method(config: Mapping[Any, Any]) -> str | None:
     """The quantisation method; old bitsandbytes configurations state none."""
     stated = config.get("quant_method")
-    if config.get("load_in_8bit") is True or config.get("load_in_4bit") is True:
+    if not stated and (config.get("load_in_8bit") is True or config.get("load_in_4bit") is True):
         return "bitsandbytes"
     return stated.lower() if isinstance(stated, str) and stated else None
 

@@ -18,6 +18,12 @@ BEYOND_LIMIT = template(
     "the required {required} tokens are more than the {limit} that the model is made for (max_position_embeddings)",
     "the figures here are for the required length; decide excludes the load as it stands",
 )
+WITHIN_STRETCH = template(
+    "predict.within-stretched-positions",
+    "the required {required} tokens are more than {limit} (max_position_embeddings), and within the {reach} that "
+    "rope_scaling reaches",
+    "an engine covers them only if it applies rope_scaling: a run at this length settles it",
+)
 
 LEFT_OUT = template(
     "predict.files-left-out",
@@ -99,6 +105,9 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         limit = architecture.max_position_embeddings if architecture else None
         if limit is None or required is None or required.total <= limit:
             return ()
+        reach = architecture.stretched_positions if architecture else None
+        if reach is not None and required.total <= reach:
+            return (WITHIN_STRETCH(required=required.total, limit=limit, reach=reach),)
         return (BEYOND_LIMIT(required=required.total, limit=limit),)
 
 

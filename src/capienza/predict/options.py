@@ -7,6 +7,7 @@ proved from below: the floor of these entries is 0, what is expected stays, and 
 from __future__ import annotations
 
 from capienza.card.model import Card
+from capienza.card.options import plain_name
 from capienza.errors import Message, template
 from capienza.units import Range
 
@@ -45,11 +46,6 @@ def open_options(card: Card) -> tuple[str, ...]:
         if training.method in FOUR_BIT_METHODS and card.weights.format is None:
             found.append("training.method")
     return tuple(found)
-
-
-def plain_name(option: str) -> str:
-    """An option's name as the engines' own configuration writes it: a flag has dashes, a field underscores."""
-    return option.strip().lstrip("-").replace("-", "_").casefold()
 
 
 def option_notes(card: Card) -> tuple[Message, ...]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.model import Card, Placement
+from capienza.card.options import plain_name
 from capienza.errors import InputError, Parameter, Place, template
 from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
-from capienza.predict.model import QUANTISED_ON_PAPER, TORCH_DTYPES, Model, stored_format
-from capienza.predict.options import open_options, plain_name, without_floor
+from capienza.predict.model import LACKING, Model, stored_format
+from capienza.predict.number_formats import TORCH_DTYPES, Doubt
+from capienza.predict.options import open_options, without_floor
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
     INFERENCE_MISSING,
@@ -36,9 +38,13 @@ BAD_CACHE_FORMAT = template(
     "correct it, or leave it out for the model's own format",
 )
 CACHE_OPTION = "kv_cache_dtype"
-CACHE_DOUBTED = "architecture.elements-differ"
-"""The code of a note of `architecture.compare`, which is not loaded while there is nothing to compare."""
-WEIGHTS_DOUBTED = QUANTISED_ON_PAPER.code
+AUTO = "auto"
+MORE_LAYERS = "architecture.more-layers"
+DOUBTED_BY: dict[Doubt, frozenset[str]] = {
+    "weights": frozenset({MORE_LAYERS}),
+    "cache": frozenset({LACKING, MORE_LAYERS, "architecture.shapes-differ"}),
+}
+"""Codes of notes of `architecture.compare`, which is not loaded while there is nothing to compare."""
 KV_CACHE = "kv_cache"
 STATE = "state"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
@@ -64,20 +70,21 @@ def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ..
     weights = weight_bytes(model, card.weights.format)
     entries: list[Entry] = []
     for device in devices:
-        doubt = WEIGHTS_DOUBTED if card.weights.format is None else ""
-        entries.append(_provable(weights_entry(weights, device, gpus, phases), card, model, doubt))
+        held = weights_entry(weights, device, gpus, phases)
+        entries.append(_provable(held, card, model, "weights" if card.weights.format is None else None))
         entries.extend(_conversion(card, model, device))
         if card.task == "inference":
-            entries.extend(
-                _provable(entry, card, model, CACHE_DOUBTED) for entry in cache_entries(card, model, device, gpus)
-            )
+            entries.extend(_provable(entry, card, model, "cache") for entry in cache_entries(card, model, device, gpus))
         entries.extend(missing_entry(entry, card, device) for entry in missing if _applies(entry.name, card))
     return Ledger(entries=tuple(entries), gpus=devices)
 
 
-def _provable(entry: Entry, card: Card, model: Model, doubted_by: str) -> Entry:
-    """The entry with its floor, where the card leaves it proved and no note on the files has the code `doubted_by`."""
-    is_doubted = any(note.code == doubted_by for note in model.differences)
+def _provable(entry: Entry, card: Card, model: Model, doubt: Doubt | None) -> Entry:
+    """The entry with its floor, where the card leaves it proved and nothing about the files raises that doubt."""
+    is_stated = entry.name == KV_CACHE and states_cache_format(card)
+    is_doubted = doubt is not None and (
+        (doubt in model.doubts and not is_stated) or any(note.code in DOUBTED_BY[doubt] for note in model.differences)
+    )
     if entry.amount is None or not (open_options(card) or is_doubted):
         return entry
     return msgspec.structs.replace(entry, amount=without_floor(entry.amount))
@@ -165,13 +172,19 @@ def cache_format(card: Card, model: Model) -> str | None:
 
     Raises `InputError` for an option that is not understood.
     """
-    option = str(_cache_option(card) or "auto")
-    if option == "auto":
+    stated = _cache_option(card)
+    option = AUTO if stated is None else str(stated)
+    if option == AUTO:
         return model.dtype
     if option not in CACHE_FORMATS:
         place = Place(card.file, key=f"engine.options.{CACHE_OPTION}")
-        raise InputError(BAD_CACHE_FORMAT(found=option[:40], accepted=("auto", *CACHE_FORMATS)), place)
+        raise InputError(BAD_CACHE_FORMAT(found=option[:40], accepted=(AUTO, *CACHE_FORMATS)), place)
     return CACHE_FORMATS[option]
+
+
+def states_cache_format(card: Card) -> bool:
+    """Does the card fix the format of K and V, whatever the model's own is?"""
+    return _cache_option(card) not in (None, AUTO)
 
 
 def _cache_option(card: Card) -> object:

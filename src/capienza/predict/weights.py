@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from capienza.architecture.model import Architecture
-from capienza.errors import InputError, Message, Place, template
+from capienza.errors import NOWHERE, InputError, Message, Place, template
 from capienza.formats.tensor import Tensor
 from capienza.ledger.arithmetic import plain_weights_bytes
 from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import WEIGHTS
 from capienza.ledger.phase import Phase
-from capienza.predict.model import Model
+from capienza.predict.model import Model, lacks_weights
+from capienza.predict.number_formats import UNKNOWN_DTYPE
 from capienza.units import Range
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ NO_SHAPES = template(
 
 SUM_OF_FORMATS = template("predict.formula-weights", "{sum} = {total} B")
 COUNT_TIMES_BITS = template("predict.formula-count", "{parameters} x {bits} / 8 = {total} B")
+WITH_MISSING = template(
+    "predict.formula-with-missing",
+    "{formula}; the files do not hold all that config.json gives, which comes to {expected} B",
+)
 PER_GPU = template("predict.formula-per-gpu", "{formula}; per GPU at least {total} / {gpus}")
 FROM_HEADERS = template("predict.from-headers", "tensor headers of {reference}")
 FROM_LAYERS = template("predict.from-layers", "layers of {model_type}")
@@ -48,9 +53,13 @@ FROM_FIELD = template("predict.from-field", "stated: {field}")
 
 
 class WeightBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """All the weights of one copy of the model, with the formula that gave them."""
+    """All the weights of one copy of the model, with the formula that gave them.
+
+    `expected_bytes` is more than `total_bytes` when the files hold only a part.
+    """
 
     total_bytes: int
+    expected_bytes: int
     formula: Message
     source: Message
     inputs: tuple[Input, ...]
@@ -62,7 +71,7 @@ def weight_bytes(model: Model, weight_format: str | None) -> WeightBytes:
         return _from_count(model.parameters, model.bits)
     artifact = model.artifact
     if weight_format is None and artifact is not None and artifact.tensors:
-        return _from_headers(artifact.tensors, artifact.reference)
+        return _with_missing(model, _from_headers(artifact.tensors, artifact.reference))
     if model.architecture is None or not model.architecture.parameters:
         raise InputError(NO_SHAPES(format=weight_format or "?", model=model.name))
     from capienza.formats.scheme import scheme_named
@@ -72,7 +81,8 @@ def weight_bytes(model: Model, weight_format: str | None) -> WeightBytes:
         scheme, source = scheme_named(weight_format, Place(key="weights.format")), "weights.format"
     dtype = model.dtype or (scheme.dtype if scheme is not None else None)
     if dtype is None:
-        raise InputError(NO_DTYPE())
+        odd = next((note for note in model.differences if note.code == UNKNOWN_DTYPE.code), None)
+        raise InputError(odd or NO_DTYPE(), Place(artifact.reference) if artifact else NOWHERE)
     return _from_architecture(model.architecture, scheme, dtype, source)
 
 
@@ -82,7 +92,9 @@ def weights_entry(weights: WeightBytes, device: str, gpus: int, phases: tuple[Ph
         name=WEIGHTS,
         phases=phases,
         device=device,
-        amount=share(weights.total_bytes, gpus),
+        amount=Range(
+            _even_share(weights.total_bytes, gpus), _even_share(weights.expected_bytes, gpus), weights.expected_bytes
+        ),
         status="estimated",
         inputs=weights.inputs,
         formula=per_gpu(weights.formula, weights.total_bytes, gpus),
@@ -92,8 +104,12 @@ def weights_entry(weights: WeightBytes, device: str, gpus: int, phases: tuple[Ph
 
 def share(total_bytes: int, gpus: int) -> Range:
     """What one of `gpus` GPUs holds of a total, before a placement is computed."""
-    even = -(-total_bytes // gpus)
+    even = _even_share(total_bytes, gpus)
     return Range(even, even, total_bytes)
+
+
+def _even_share(total_bytes: int, gpus: int) -> int:
+    return -(-total_bytes // gpus)
 
 
 def per_gpu(formula: Message, total_bytes: int, gpus: int) -> Message:
@@ -105,6 +121,7 @@ def _from_count(parameters: int, bits: Decimal) -> WeightBytes:
     total = plain_weights_bytes(parameters, bits)
     return WeightBytes(
         total_bytes=total,
+        expected_bytes=total,
         formula=COUNT_TIMES_BITS(parameters=parameters, bits=str(bits), total=total),
         source=FROM_FIELD(field="model.parameters"),
         inputs=(
@@ -119,9 +136,22 @@ def _from_headers(tensors: Iterable[Tensor], reference: str) -> WeightBytes:
     total = sum(by_dtype.values())
     return WeightBytes(
         total_bytes=total,
+        expected_bytes=total,
         formula=_formula(by_dtype, total),
         source=FROM_HEADERS(reference=reference),
         inputs=tuple(Input(dtype, amount, FROM_HEADERS(reference=reference)) for dtype, amount in by_dtype.items()),
+    )
+
+
+def _with_missing(model: Model, held: WeightBytes) -> WeightBytes:
+    """What is held bounds the weights from below; an engine allocates all that the configuration gives."""
+    dtype = model.stored_dtype or model.dtype
+    if model.architecture is None or dtype is None or not lacks_weights(model):
+        return held
+    whole = _from_architecture(model.architecture, model.scheme, dtype, "config.json").total_bytes
+    expected = max(whole, held.total_bytes)
+    return msgspec.structs.replace(
+        held, expected_bytes=expected, formula=WITH_MISSING(formula=held.formula, expected=expected)
     )
 
 
@@ -139,6 +169,7 @@ def _from_architecture(architecture: Architecture, scheme: Scheme | None, dtype:
     origin = FROM_FORMAT(model_type=architecture.model_type, origin=source)
     return WeightBytes(
         total_bytes=total,
+        expected_bytes=total,
         formula=_formula(by_dtype, total),
         source=origin,
         inputs=(

@@ -27,7 +27,7 @@ def build(config: Config) -> Architecture:
         *norm("input_layernorm", hidden),
         *norm("pre_ff_layernorm", hidden),
     ]
-    attends = set(config.integers("attn_layer_indices", maximum=frame.num_layers - 1) or ())
+    attends = set(config.layer_indices("attn_layer_indices", frame.num_layers) or ())
     blocks = [
         Block(
             attention=heads.attention() if index in attends else None,

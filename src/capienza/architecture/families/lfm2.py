@@ -30,7 +30,7 @@ def build(config: Config) -> Architecture:
         tied=True,
     )
     width = _adjusted_width(config)
-    attends = config.integers("full_attn_idxs", maximum=frame.num_layers - 1)
+    attends = config.layer_indices("full_attn_idxs", frame.num_layers)
     attending = set(range(frame.num_layers) if attends is None else attends)
     part = (Mlp(kind="dense", intermediate_size=width), lfm2_mlp(frame.hidden_size, width))
     blocks = lfm2_blocks(

@@ -49,7 +49,7 @@ def build(config: Config) -> Architecture:
 
 def _sparse_layers(config: Config, num_layers: int) -> set[int]:
     """The layers that hold experts."""
-    stated = config.integers("moe_layers")
+    stated = config.layer_indices("moe_layers", num_layers)
     if stated is not None:
         return set(stated)
     step = config.integer("interleave_moe_layer_step", 1)

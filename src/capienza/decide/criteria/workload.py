@@ -1,7 +1,8 @@
 """Workload covered: all of the needed load was executed at the required dimensions, and nothing was cut away.
 
 Satisfied by a completed run in scope that states zero truncated inputs and zero dropped samples. Violated by the
-model's own length limit, or by a run of the load that cut inputs or dropped samples.
+model's own length limit (a length that rope_scaling reaches beyond it is left to a run), or by a run of the load that
+cut inputs or dropped samples.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ LENGTH_LIMIT = template(
     "decide.workload-length-limit",
     "the model is made for {limit} tokens at most ({source}); the card needs {tokens}",
     "choose a model with a longer context",
+)
+LENGTH_STRETCHED = template(
+    "decide.workload-length-stretched",
+    "the model is made for {limit} tokens ({source}) and rope_scaling reaches {reach}; the card needs {tokens}",
+    "run the load once with rope_scaling applied",
 )
 CUT = template(
     "decide.workload-cut",
@@ -58,9 +64,10 @@ def judge(case: Case) -> CriterionVerdict:
 def _judge_gpu(case: Case, need: Scope) -> Finding:
     open_fields = required_load(case)
     stances = _length_limit(case, need)
-    reasons: list[Message] = list(open_fields)
+    reasons: list[Message] = [*open_fields, *_stretch(case, need)]
     if not open_fields:
-        successes, failures, reasons = runs(case, need, *QUANTITIES)
+        successes, failures, others = runs(case, need, *QUANTITIES)
+        reasons += others
         stances += [stance for record in failures if (stance := _failed(case, record, need))]
         for record in successes:
             stance, doubts = _executed(case, record, need)
@@ -82,12 +89,21 @@ def _judge_gpu(case: Case, need: Scope) -> Finding:
 
 def _length_limit(case: Case, need: Scope) -> list[Stance]:
     limit = case.sizing.max_positions
-    if limit is None or need.tokens is None or need.tokens <= limit:
+    if limit is None or need.tokens is None or need.tokens <= max(limit, case.sizing.stretched_positions or 0):
         return []
     source = case.sizing.max_positions_source or case.sizing.source
     reference = EvidenceRef(id=source, version=case.sizing.revision, scope=f"model={need.model}")
     reason = LENGTH_LIMIT(limit=limit, source=source, tokens=need.tokens)
     return [Stance(says="violates", rank=None, evidence=reference, reasons=(reason,))]
+
+
+def _stretch(case: Case, need: Scope) -> list[Message]:
+    """The length is open where only the scaling of rotary positions reaches it."""
+    limit, reach = case.sizing.max_positions, case.sizing.stretched_positions
+    if limit is None or reach is None or need.tokens is None or not limit < need.tokens <= reach:
+        return []
+    source = case.sizing.max_positions_source or case.sizing.source
+    return [LENGTH_STRETCHED(limit=limit, source=source, reach=reach, tokens=need.tokens)]
 
 
 def _cut(record: Record) -> Message | None:

@@ -1,0 +1,107 @@
+"""Options of engines whose meaning is known: one spelling each, and no value that no version of an engine takes.
+
+Only what is impossible is refused (another type, a sign, a share above 1); whether a value is enough for the load is
+not for the card to say. An option that is not listed here is kept as it is written.
+Sources: vLLM 0.11 `EngineArgs`, SGLang 0.5 `ServerArgs`, TGI 3 launcher, TensorRT-LLM `KvCacheConfig`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from capienza.card.model import Scalar
+from capienza.errors import phrase
+
+_WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
+_WITH_LETTER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?[kKmMgGtT]", re.ASCII)
+MAX_PORT = 65_535
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """What an option takes: in words, and as a test of the written value."""
+
+    text: str
+    takes: Callable[[Scalar], bool]
+
+
+def plain_name(option: str) -> str:
+    """An option's name as the engines' own configuration writes it: a flag has dashes, a field underscores."""
+    return option.strip().lstrip("-").replace("-", "_").casefold()
+
+
+def accepted_by(option: str) -> Accepted | None:
+    """What a known option takes; None for one that is not known."""
+    return ACCEPTED.get(plain_name(option))
+
+
+def _number(value: Scalar) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return int(value) if _WHOLE.fullmatch(value) else None
+    return value if math.isfinite(value) else None
+
+
+def _is_whole(value: Scalar, minimum: int = 1, maximum: float = float("inf")) -> bool:
+    number = _number(value)
+    return number is not None and minimum <= number <= maximum and number == int(number)
+
+
+def _has_letter(value: Scalar) -> bool:
+    """A count as vLLM also takes it: 16k."""
+    return isinstance(value, str) and bool(_WITH_LETTER.fullmatch(value))
+
+
+def _is_length(value: Scalar) -> bool:
+    """-1 and auto ask vLLM for the longest that fits."""
+    return _is_whole(value) or _has_letter(value) or value in (-1, "-1", "auto")
+
+
+def _is_share(value: Scalar) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def _is_amount(value: Scalar) -> bool:
+    number = _number(value)
+    return number is not None and number >= 0
+
+
+def _is_flag(value: Scalar) -> bool:
+    return value in (0, 1) or (isinstance(value, str) and value.casefold() in ("true", "false"))
+
+
+COUNT = Accepted(phrase("a whole number of at least 1"), _is_whole)
+COUNT_OR_ALL = Accepted(phrase("a whole number of at least 1, or -1"), lambda value: _is_whole(value) or value == -1)
+TOKENS = Accepted(phrase("a whole number of at least 1"), lambda value: _is_whole(value) or _has_letter(value))
+LENGTH = Accepted(phrase("a whole number of at least 1, -1 or auto"), _is_length)
+SHARE = Accepted(phrase("a share above 0, at most 1"), _is_share)
+AMOUNT = Accepted(phrase("a number of at least 0"), _is_amount)
+FLAG = Accepted(phrase("true or false"), _is_flag)
+PORT = Accepted(phrase("a whole number from 1 to 65535"), lambda value: _is_whole(value, 1, MAX_PORT))
+NAME = Accepted(phrase("the name of a number format, or auto"), lambda value: isinstance(value, str) and bool(value))
+
+ACCEPTED: dict[str, Accepted] = {
+    **dict.fromkeys(
+        ("cuda_memory_fraction", "gpu_memory_utilization", "kv_cache_free_gpu_mem_fraction", "mem_fraction_static"),
+        SHARE,
+    ),
+    **dict.fromkeys(
+        (
+            "block_size", "cuda_graph_max_bs", "data_parallel_size", "max_batch_prefill_tokens", "max_lora_rank",
+            "max_loras", "max_num_seqs", "max_running_requests", "pipeline_parallel_size", "tensor_parallel_size",
+        ),
+        COUNT,
+    ),
+    "chunked_prefill_size": COUNT_OR_ALL,
+    "max_model_len": LENGTH,
+    "max_num_batched_tokens": TOKENS,
+    **dict.fromkeys(("cpu_offload_gb", "swap_space"), AMOUNT),
+    **dict.fromkeys(("enable_chunked_prefill", "enable_prefix_caching", "enforce_eager", "trust_remote_code"), FLAG),
+    "port": PORT,
+    "kv_cache_dtype": NAME,
+}  # fmt: skip
+"""Known options by their plain name."""
