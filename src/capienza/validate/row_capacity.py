@@ -1,0 +1,42 @@
+"""How much the card of a case holds: what CUDA reported, or what the catalogue says of the card that is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from capienza.catalog.asked import claim_of
+from capienza.catalog.capacity import capacity_of
+from capienza.errors import InputError
+from capienza.validate.row_serving import measured_bytes
+
+_ASIDE = re.compile(r"\([^)]*\)|\bclass\b|\bnvidia\b", re.IGNORECASE)
+_GUESSED = ("inferred", "not named", "-class", "modded", "unified")
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """`is_least` is false where the card may hold less: nothing is then known to fit."""
+
+    total_bytes: int
+    is_least: bool = True
+
+
+def row_capacity(row: Mapping[str, Any]) -> Capacity | None:
+    """The stated CUDA total; else the catalogue's, or what the driver reports, of a card that is named."""
+    stated = measured_bytes(row, "total_gpu_memory")
+    if stated is not None:
+        return Capacity(stated)
+    name = str(row.get("gpu") or "")
+    if not name or any(word in name.lower() for word in _GUESSED):
+        return None
+    try:
+        found = capacity_of(claim_of(_ASIDE.sub(" ", name).strip()))
+    except InputError:
+        return None
+    least = found.cuda_total_bytes or found.smallest_bytes
+    if least is not None:
+        return Capacity(least)
+    return Capacity(found.largest_bytes, is_least=False) if found.largest_bytes is not None else None
