@@ -35,6 +35,7 @@ FIGURES = {
     "cuda_graph": ("cuda_graph",),
 }
 TOTALS = ("nvidia_smi_process_mib", "nvidia_smi_total_used_mib", "gpu_memory_usage", "peak_torch_allocated")
+ALLOCATED = ("gpu_memory_usage", "peak_torch_allocated")
 COUNTS = ("kv_tokens", "gpu_blocks", "max_concurrency")
 POOLS = ("kv_cache", "kv_size")
 NEEDED = {
@@ -116,7 +117,7 @@ def _total(case: Case, name: str, measured: int) -> Scored:
         return _without(entry, served)
     if not case.has_weights:
         return _judged(entry, case.odd or case.uncertain_weights)
-    rank = _allocated(served.tightest) if name == "peak_torch_allocated" else served.tightest
+    rank = _allocated(served.tightest) if name in ALLOCATED else served.tightest
     filled = msgspec.structs.replace(entry, expected=float(peak_bytes(rank)), ceiling=float(peak_bytes(rank)))
     if rank.offer.budget_bytes is None and capacity is None and case.engine != "transformers":
         return _without(entry, reasons.NO_CAPACITY())

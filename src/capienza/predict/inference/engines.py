@@ -11,6 +11,7 @@ from capienza.predict.inference.serving import Served, Serving
 
 MODULES = {
     "vllm": "capienza.predict.inference.vllm.run",
+    "transformers": "capienza.predict.inference.transformers_generate",
 }
 UNKNOWN_ENGINE = template(
     "predict.unknown-engine",

@@ -34,7 +34,7 @@ ASSUMED_SETTINGS = template(
 WEIGHTS = template(
     "predict.vllm-weights",
     "{tensors} B of tensors + {tables} B of rotary tables + {adapters} B of adapter slots"
-    " + {unlisted} B of parts outside the language model",
+    " + {unlisted} B of parts outside the language model + {ends} B that blocks are larger than tensors",
 )
 PEAK = template(
     "predict.vllm-activation", "max(layers, sampler) with {tokens} tokens and {sequences} sequences in the profile run"
@@ -98,6 +98,7 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
                 tables=weights.table_bytes,
                 adapters=weights.adapter_bytes,
                 unlisted=weights.unlisted_bytes,
+                ends=weights.block_bytes,
             ),
         ),
         Figure(
