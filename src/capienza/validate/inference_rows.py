@@ -40,6 +40,9 @@ COUNTS = ("kv_tokens", "gpu_blocks", "max_concurrency")
 POOLS = ("kv_cache", "kv_size")
 NEEDED = {
     "vllm": ("gpu_memory_utilization", "max_model_len"),
+    "sglang": ("mem_fraction_static",),
+    "tgi": ("max_batch_prefill_tokens",),
+    "tensorrt-llm": ("kv_cache_free_gpu_mem_fraction",),
 }
 """What a row must state beside the card's total for an end-to-end count, by engine."""
 POOL_OPTION = "kv_cache_memory_bytes"

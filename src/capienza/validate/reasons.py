@@ -11,6 +11,7 @@ INFERRED = template("validate.inferred", "size inferred: {basis}")
 OTHER_HEAD = template("validate.other-head", "the model's name says that its trunk has another head")
 MIXED_BITS = template("validate.mixed-bits", "the checkpoint keeps some layers in 16 bit and does not say which")
 FILE_FORMAT = template("validate.file-format", "the bytes are those of a GGUF file that is not at hand")
+NO_GROUP = template("validate.no-group", "the group size of the 4-bit weights is not stated")
 PARTLY_ON_HOST = template("validate.partly-on-host", "a part of the weights stays in host memory")
 SEVERAL_CARDS = template(
     "validate.several-cards", "the layers are spread over {cards} cards in a way that is not stated"

@@ -18,6 +18,7 @@ from capienza.validate.row_serving import row_serving
 
 Row = Mapping[str, Any]
 OTHER_NAMES = {"hf": "transformers", "trtllm": "tensorrt-llm", "text-generation-inference": "tgi"}
+_GROUP = re.compile(r"g\d+", re.ASCII)
 OTHER_HEADS = ("speech head", "other head", "another head", "reward", "classif", "embedding model")
 
 
@@ -97,6 +98,8 @@ def uncertain_weights(row: Row) -> Message | None:
         return reasons.MIXED_BITS()
     if "gguf" in stored or "gguf" in model:
         return reasons.FILE_FORMAT()
+    if ("int4" in stored or "w4a16" in stored) and "compressed" in stored and not _GROUP.search(stored):
+        return reasons.NO_GROUP()
     if "on cpu" in stored or "offload" in stored:
         return reasons.PARTLY_ON_HOST()
     return None

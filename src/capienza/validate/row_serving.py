@@ -129,8 +129,8 @@ def _format_name(lower: str) -> str | None:
         return "fp8_block" if "block" in lower else "fp8"
     if "w8a8" in lower:
         return "w8a8"
-    if "int4" in lower or "w4a16" in lower:
-        return f"w4a16-g{group[1] if group else 128}"
+    if ("int4" in lower or "w4a16" in lower) and group:
+        return f"w4a16-g{group[1]}"  # compressed-tensors has no usual group
     return None
 
 

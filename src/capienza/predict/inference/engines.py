@@ -11,6 +11,9 @@ from capienza.predict.inference.serving import Served, Serving
 
 MODULES = {
     "vllm": "capienza.predict.inference.vllm.run",
+    "sglang": "capienza.predict.inference.sglang",
+    "tgi": "capienza.predict.inference.tgi",
+    "tensorrt-llm": "capienza.predict.inference.tensorrt_llm",
     "transformers": "capienza.predict.inference.transformers_generate",
 }
 UNKNOWN_ENGINE = template(
