@@ -208,4 +208,4 @@ def communication_bytes(serving: Serving) -> int:
 
 
 def _mebibytes(serving: Serving) -> int:
-    return (serving.total_bytes or 0) // MIB
+    return int((serving.total_bytes or 0) // MIB)
