@@ -44,11 +44,18 @@ def oom_scored(case: Case, entry: Scored) -> Scored:
 def case_word(case: Case, serving: Serving, capacity: Capacity) -> Word | Message:
     """The word for a case on a card of that capacity, or why there is none."""
     asked = msgspec.structs.replace(serving, total_bytes=capacity.total_bytes)
-    is_open = has_open_need(case.row) or not capacity.is_least
+    cards = spread_cards(case.row)
+    is_open = has_open_need(case.row) or not capacity.is_least or cards > 1
     try:
-        return fit_word(serve(case.engine, asked), capacity.total_bytes, is_open=is_open)
+        return fit_word(serve(case.engine, asked), cards * capacity.total_bytes, is_open=is_open)
     except InputError as error:
         return reasons.NOT_UNDERSTOOD(why=error.message)
+
+
+def spread_cards(row: dict[str, Any]) -> int:
+    """Cards that hold one copy layer by layer (`device_map`): their readings are sums. 1 where ranks are stated."""
+    stated = int(row.get("tp") or 1) * int(row.get("pp") or 1)
+    return max(1, int(row.get("num_gpus") or 1)) if stated == 1 and "transformers" in str(row.get("engine")) else 1
 
 
 def has_open_need(row: dict[str, Any]) -> bool:

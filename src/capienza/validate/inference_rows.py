@@ -42,9 +42,9 @@ NEEDED = {
     "vllm": ("gpu_memory_utilization", "max_model_len"),
     "sglang": ("mem_fraction_static",),
     "tgi": ("max_batch_prefill_tokens",),
-    "tensorrt-llm": ("kv_cache_free_gpu_mem_fraction",),
+    "tensorrt-llm": ("kv_cache_free_gpu_mem_fraction|free_gpu_memory_fraction",),
 }
-"""What a row must state beside the card's total for an end-to-end count, by engine."""
+"""What a row must state beside the card's total for an end-to-end count, by engine; one of several names is enough."""
 POOL_OPTION = "kv_cache_memory_bytes"
 OUTSIDE_PYTORCH = ("context", "non_torch", "reserved")
 
@@ -161,9 +161,10 @@ def _end_to_end(case: Case, quantity: str, measured: float) -> Scored:
 def _missing(case: Case) -> Iterator[str]:
     if measured_bytes(case.row, "total_gpu_memory") is None:
         yield "total_gpu_memory"
-    for name in NEEDED.get(case.engine, ()):
-        if case.row.get(name) is None and (case.row.get("flags") or {}).get(name) is None:
-            yield name
+    stated = {**case.row, **(case.row.get("flags") or {})}
+    for names in NEEDED.get(case.engine, ()):
+        if all(stated.get(name) is None for name in names.split("|")):
+            yield names.split("|")[0]
 
 
 def _counted(entry: Scored, case: Case, offer: Offer, quantity: str, against: Message | None) -> Scored:

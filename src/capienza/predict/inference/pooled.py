@@ -12,12 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import msgspec
+
 from capienza.architecture.model import Layer
 from capienza.errors import Message, template
 from capienza.formats.blocks import tensor_bytes
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.serving import Figure, Offer, Serving
-from capienza.predict.inference.vllm.memory import NVLINK_NAMES
+from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, NVLINK_NAMES
 from capienza.predict.inference.weights import ResidentWeights
 from capienza.predict.placement import kv_heads_on_rank
 from capienza.units import Range
@@ -38,6 +40,8 @@ WEIGHTS = template(
     "{tensors} B of tensors + {tables} B of rotary tables + {more} B of other parts, adapter slots and ends of blocks",
 )
 REQUIRED = template("predict.engine-kv", "{sequences} x {tokens} tokens x {cell} B + {sequences} x {state} B of state")
+COMMUNICATION = template("predict.engine-communication", "typical of {ranks} GPUs of a copy")
+CONTEXT = template("predict.engine-context", "typical of a CUDA context; taken before the engine's share is counted")
 RUNNING = (Phase.PREFILL, Phase.DECODE)
 LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
 _NUMBERS = re.compile(r"(\d+)\.(\d+|x)(?:\.(\d+|x))?", re.ASCII)
@@ -91,11 +95,6 @@ def cache_format_of(serving: Serving) -> str:
     return serving.dtype if asked == "auto" else asked
 
 
-def crosses_nvlink(serving: Serving) -> bool:
-    """Are the cards of a copy of a kind that comes with NVLink?"""
-    return any(name in serving.gpu.lower() for name in NVLINK_NAMES)
-
-
 def typical(name: str, size_bytes: int, phases: tuple[Phase, ...], formula: Message) -> Figure:
     """A figure of which nothing is proved."""
     return Figure(name=name, amount=Range(0, size_bytes, size_bytes), phases=phases, formula=formula)
@@ -107,6 +106,21 @@ def weights_figure(weights: ResidentWeights, total_bytes: int, table_bytes: int)
     formula = WEIGHTS(tensors=weights.tensor_bytes, tables=table_bytes, more=more)
     amount = Range(weights.tensor_bytes, total_bytes, total_bytes)
     return Figure(name="weights", amount=amount, phases=LOADED, formula=formula)
+
+
+def outside_figures(serving: Serving, communication_bytes: int) -> tuple[Figure, ...]:
+    """What PyTorch does not own: communication and the context."""
+    return (
+        typical("non_torch", communication_bytes, LOADED, COMMUNICATION(ranks=serving.split.ranks)),
+        typical("context", CONTEXT_BYTES, LOADED, CONTEXT()),
+    )
+
+
+def communication_of(serving: Serving, pcie_bytes: int, nvlink_bytes: int) -> int:
+    """What starting the group of ranks takes: nothing on one GPU."""
+    if serving.split.ranks == 1:
+        return 0
+    return nvlink_bytes if any(name in serving.gpu.lower() for name in NVLINK_NAMES) else pcie_bytes
 
 
 def required_figures(serving: Serving, cell: int, state: int) -> tuple[Figure, ...]:
@@ -127,7 +141,10 @@ def offer_of(
     length: int | None,
     whole: int | None = None,
 ) -> Offer:
-    """Blocks of `block` tokens that a pool holds; `whole` bounds the tokens where something else does."""
+    """Blocks of `block` tokens that a pool holds; `whole` bounds the tokens where something else does.
+
+    The engines that only shorten what they accept, instead of refusing to start, count no sequences.
+    """
     if pool_bytes is None or not cell:
         return Offer(budget_bytes=budget_bytes, pool_bytes=pool_bytes, block_size=block, max_model_len=length)
     blocks = max(0, pool_bytes) // (cell * block)
@@ -138,6 +155,12 @@ def offer_of(
         block_size=block,
         gpu_blocks=blocks,
         kv_tokens=blocks * block,
-        max_concurrency=blocks * block / length if length else None,
         max_model_len=length,
     )
+
+
+def with_concurrency(offer: Offer) -> Offer:
+    """The offer of an engine that refuses a length that its pool cannot hold."""
+    if offer.kv_tokens is None or not offer.max_model_len:
+        return offer
+    return msgspec.structs.replace(offer, max_concurrency=offer.kv_tokens / offer.max_model_len)

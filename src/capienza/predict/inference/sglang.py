@@ -16,7 +16,8 @@ before: 0.88, 0.87, 0.85, 0.81, 0.79 from 1, 2, 4, 8, 16 GPUs.
     before 0.4.7  c 2048 below 25000 MiB, else 8192; g 8 (80 from t = 4) below, else 160
 Graphs, activations and workspaces live in the reserve; what AITER takes (51.75 GiB in one log) is not predicted.
     communication    0.13 GiB over PCIe (one log, 4 L4), 2.0 GiB over NVLink (one log, 8 H200), none on one GPU
-    graphs           sizes * layers * 1.1 MiB (one log: QwQ-32B, 13 sizes, 0.93 GiB)
+    graphs           sizes * layers * 0.64 MiB on one GPU (logs of up to 8 sequences: 0.07 to 0.11 GiB), 1.1 MiB on
+                     several (one log: QwQ-32B, 13 sizes, 0.93 GiB)
 Sources: `server_args.py`, `model_runner.py`, `rotary_embedding.py` of 0.4.3 and 0.5.5; the pool rule meets four logged
 pools to 0.1 %, the fp32 table explains 15.02 GiB of Llama 3.1 8B.
 """
@@ -30,14 +31,14 @@ from capienza.errors import template
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.pooled import (
     ASSUMED,
-    LOADED,
     POOL_OPTION,
     RUNNING,
     Number,
     cache_format_of,
     cell_bytes,
-    crosses_nvlink,
+    communication_of,
     offer_of,
+    outside_figures,
     read_number,
     required_figures,
     state_bytes,
@@ -57,12 +58,11 @@ CLASSES = ((20480, 2048, 8, 8), (35840, 2048, 24, 80), (61440, 4096, 32, 160), (
 LARGEST_CLASS = (16384, 512)
 PCIE_BYTES = int(0.13 * GIB)
 NVLINK_BYTES = int(2.0 * GIB)
-GRAPH_BYTES_PER_LAYER = int(1.1 * MIB)
+ONE_GPU_GRAPH_BYTES = int(0.64 * MIB)
+SEVERAL_GPUS_GRAPH_BYTES = int(1.1 * MIB)
 STATE_RATIO = 0.9
-COMMUNICATION = template("predict.sglang-communication", "typical of {ranks} GPUs of a copy")
 CHUNK = template("predict.sglang-activations", "the widest layer with a chunk of {tokens} tokens; in the reserve")
 GRAPHS = template("predict.sglang-graphs", "typical of {sizes} captured sizes; in the reserve")
-CONTEXT = template("predict.sglang-context", "typical of a CUDA context; taken before the share is counted")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,18 +150,17 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
     layers = [serving.architecture.layers[index] for index in weights.layers]
     tables = weights.table_bytes * (1 if "amd" in serving.gpu.lower() or "mi3" in serving.gpu.lower() else 2)
     resident = weights.device_bytes - weights.table_bytes + tables
-    communication = communication_bytes(serving)
+    communication = communication_of(serving, PCIE_BYTES, NVLINK_BYTES)
     sizes = captured_sizes(chosen)
     activations = layer_peak_bytes(serving.architecture, chosen.chunk, serving.split.tensor_parallel)
-    graphs = sizes * len(layers) * GRAPH_BYTES_PER_LAYER
+    graphs = sizes * len(layers) * (ONE_GPU_GRAPH_BYTES if serving.split.ranks == 1 else SEVERAL_GPUS_GRAPH_BYTES)
     cell = cell_bytes(layers, serving, cache_format_of(serving))
     state = state_bytes(layers, serving)
     figures = (
         weights_figure(weights, resident, tables),
-        typical("non_torch", communication, LOADED, COMMUNICATION(ranks=serving.split.ranks)),
+        *outside_figures(serving, communication),
         typical("activations", activations, (Phase.PREFILL,), CHUNK(tokens=chosen.chunk)),
         typical("cuda_graph", graphs, (Phase.GRAPH_CAPTURE, *RUNNING), GRAPHS(sizes=sizes)),
-        typical("context", CONTEXT_BYTES, LOADED, CONTEXT()),
         *required_figures(serving, cell, state),
     )
     free = None if serving.total_bytes is None else serving.total_bytes - CONTEXT_BYTES - communication
@@ -198,13 +197,6 @@ def _state_pool(serving: Serving, layers: list[Layer], pool_bytes: int) -> int:
     ratio = serving.number("mamba_full_memory_ratio", STATE_RATIO)
     slots: int = int(max(0, pool_bytes) * ratio / (1 + ratio)) // one if stated is None else stated
     return slots * one
-
-
-def communication_bytes(serving: Serving) -> int:
-    """What starting the group of ranks takes."""
-    if serving.split.ranks == 1:
-        return 0
-    return NVLINK_BYTES if crosses_nvlink(serving) else PCIE_BYTES
 
 
 def _mebibytes(serving: Serving) -> int:

@@ -19,14 +19,14 @@ from capienza.errors import template
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.pooled import (
     ASSUMED,
-    LOADED,
     POOL_OPTION,
     RUNNING,
     Number,
     cache_format_of,
     cell_bytes,
-    crosses_nvlink,
+    communication_of,
     offer_of,
+    outside_figures,
     read_number,
     required_figures,
     typical,
@@ -51,8 +51,6 @@ USUAL_FRACTION = 0.9
 USUAL_TOKENS = 8192
 FRACTIONS = ("kv_cache_free_gpu_mem_fraction", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction")
 WORK = template("predict.tensorrt-work", "the widest layer of {tokens} tokens and logits of {sequences} sequences")
-COMMUNICATION = template("predict.tensorrt-communication", "typical of {ranks} GPUs of a copy")
-CONTEXT = template("predict.tensorrt-context", "typical of a CUDA context; taken before the share is counted")
 
 
 def serve(serving: Serving) -> Served:
@@ -107,7 +105,7 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
     tokens, batch = shapes(serving, number)
     work = layer_peak_bytes(serving.architecture, tokens, serving.split.tensor_parallel)
     work += batch * serving.architecture.vocab_size * 4
-    communication = _communication_bytes(serving)
+    communication = communication_of(serving, PCIE_OUTSIDE_BYTES, NVLINK_OUTSIDE_BYTES)
     resident = weights.total_bytes - weights.table_bytes - weights.block_bytes
     free = None
     if serving.total_bytes is not None:
@@ -119,16 +117,9 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
     figures = (
         weights_figure(weights, resident, 0),
         typical("activations", work, (Phase.PROFILE_WARMUP, *RUNNING), WORK(tokens=tokens, sequences=batch)),
-        typical("non_torch", communication, LOADED, COMMUNICATION(ranks=serving.split.ranks)),
-        typical("context", CONTEXT_BYTES, LOADED, CONTEXT()),
+        *outside_figures(serving, communication),
         *required_figures(serving, cell, 0),
     )
     pool = stated if stated is not None else pool
     offer = offer_of(pool, serving.total_bytes, cell, block_size(serving, number), length, serving.count("max_tokens"))
     return RankFigures(stage=weights.stage, figures=figures, offer=offer)
-
-
-def _communication_bytes(serving: Serving) -> int:
-    if serving.split.ranks == 1:
-        return 0
-    return NVLINK_OUTSIDE_BYTES if crosses_nvlink(serving) else PCIE_OUTSIDE_BYTES

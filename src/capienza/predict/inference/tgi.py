@@ -7,7 +7,8 @@ Legend: T CUDA total, F free before the warm-up (T - context - communication - w
     pool        before 3.0   0.95 * (F - warm-up - (1 - m) T) + n * cell
                 from 3.0     F - warm-up - (1 - 0.90 m) T + n * cell
     blocks      of 16 tokens before 2.3; from 2.3 of 1 with flashinfer (the default), 256 with flashdecoding, 16 paged
-"Max batch total tokens" is blocks * block. What the warm-up allocated stays reserved, so it counts as used.
+"Max batch total tokens" is blocks * block; a longer `max_total_tokens` is refused. What the warm-up allocated stays
+reserved, so it counts as used.
     n           4096 before 2.3, then the longest input
     graphs      7 sizes (1 to 32 before 2.3) * layers * 0.4 MiB, as vLLM's; outside the pool, from 1.4
     communication    as vLLM reads it: 0.22 GiB over PCIe, 1.2 GiB over NVLink
@@ -21,19 +22,20 @@ from capienza.errors import template
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.pooled import (
     ASSUMED,
-    LOADED,
     POOL_OPTION,
     RUNNING,
     Number,
     cache_format_of,
     cell_bytes,
-    crosses_nvlink,
+    communication_of,
     offer_of,
+    outside_figures,
     read_number,
     required_figures,
     typical,
     version_notes,
     weights_figure,
+    with_concurrency,
 )
 from capienza.predict.inference.serving import RankFigures, Served, Serving
 from capienza.predict.inference.vllm.memory import (
@@ -56,8 +58,6 @@ GRAPH_SIZES = (1, 2, 4, 8, 16, 32, 64)
 BLOCK_SIZES = {"paged": 16, "flashdecoding": 256, "flashdecoding-ipex": 64, "flashinfer": 1}
 WARM_UP = template("predict.tgi-warm-up", "the widest layer and the logits of {tokens} tokens; stays reserved")
 GRAPHS = template("predict.tgi-graphs", "typical of {sizes} captured sizes; outside the pool")
-COMMUNICATION = template("predict.tgi-communication", "typical of {ranks} GPUs of a copy")
-CONTEXT = template("predict.tgi-context", "typical of a CUDA context")
 
 
 def serve(serving: Serving) -> Served:
@@ -113,7 +113,7 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
     cell = cell_bytes(layers, serving, cache_format_of(serving))
     tokens, block = prefill_tokens(serving, number), block_size(serving, number)
     warm_up = warm_up_bytes(serving, tokens)
-    communication = _communication_bytes(serving)
+    communication = communication_of(serving, PCIE_OUTSIDE_BYTES, NVLINK_OUTSIDE_BYTES)
     sizes = _captured_sizes(serving, number)
     resident = weights.device_bytes
     free = (serving.total_bytes or 0) - CONTEXT_BYTES - communication - resident
@@ -123,17 +123,17 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
     figures = (
         weights_figure(weights, resident, weights.table_bytes),
         typical("activations", warm_up, (Phase.PROFILE_WARMUP, *RUNNING), WARM_UP(tokens=tokens)),
-        typical("non_torch", communication, LOADED, COMMUNICATION(ranks=serving.split.ranks)),
+        *outside_figures(serving, communication),
         typical(
             "cuda_graph",
             sizes * len(layers) * GRAPH_BYTES_PER_LAYER,
             (Phase.GRAPH_CAPTURE, *RUNNING),
             GRAPHS(sizes=sizes),
         ),
-        typical("context", CONTEXT_BYTES, LOADED, CONTEXT()),
         *required_figures(serving, cell, 0),
     )
     offer = offer_of(pool, serving.total_bytes, cell, block, length, serving.count("max_batch_total_tokens"))
+    offer = with_concurrency(offer)
     return RankFigures(stage=weights.stage, figures=figures, offer=offer)
 
 
@@ -144,9 +144,3 @@ def _captured_sizes(serving: Serving, number: Number) -> int:
     if number < GRAPHS_FROM:
         return 0
     return len(GRAPH_SIZES) - (1 if number < BACKENDS_FROM else 0)
-
-
-def _communication_bytes(serving: Serving) -> int:
-    if serving.split.ranks == 1:
-        return 0
-    return NVLINK_OUTSIDE_BYTES if crosses_nvlink(serving) else PCIE_OUTSIDE_BYTES

@@ -24,6 +24,7 @@ import msgspec
 from capienza.errors import Message, template
 from capienza.formats.blocks import tensor_bytes
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.pooled import CONTEXT
 from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.transformers_cache import CacheBytes, cache_bytes
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, layer_peak_bytes
@@ -41,8 +42,8 @@ NEAREST_VERSION = template(
 )
 ASSUMED_LOAD = template(
     "predict.transformers-load",
-    "taken for the load: {names}",
-    "state tokens.required and concurrency on the card",
+    "not stated, so one sequence of all the tokens that the model takes, all of them prompt: {names}",
+    "state the load on the card",
 )
 WEIGHTS = template("predict.transformers-weights", "{tensors} B of tensors + {more} B of block ends and other parts")
 CACHE = template("predict.transformers-cache", "{kind} cache of {sequences} x {tokens} tokens")
@@ -53,7 +54,6 @@ LOGITS = template("predict.transformers-logits", "{rows} rows x {vocabulary} x 6
 DEQUANTIZED = template("predict.transformers-dequantized", "the largest 4-bit matrix in the model's format")
 ENDS = template("predict.transformers-block-ends", "{tensors} tensors x half a MiB that a block is not split for")
 STATE = template("predict.transformers-state", "recurrent state of {sequences} sequences")
-CONTEXT = template("predict.transformers-context", "typical of a CUDA context")
 RUNNING = (Phase.PREFILL, Phase.DECODE)
 LOADED = (Phase.LOAD, *RUNNING)
 _VERSION = re.compile(r"(?:^|transformers[\s=v]*)(\d+)\.(\d+)", re.ASCII | re.IGNORECASE)
@@ -96,11 +96,8 @@ def asked_load(serving: Serving) -> Load:
     longest = serving.architecture.max_position_embeddings or 0
     held = longest if tokens is None else tokens
     prompt = serving.count("prompt_tokens")
-    assumed = [
-        text
-        for text, value in ((f"{held} tokens", tokens), ("1 sequence", sequences), (f"{held} prompt tokens", prompt))
-        if value is None
-    ]
+    stated = {"tokens.required": tokens, "concurrency": sequences, "prompt_tokens": prompt}
+    assumed = [name for name, value in stated.items() if value is None]
     return Load(sequences or 1, held, min(held, held if prompt is None else prompt), tuple(assumed))
 
 

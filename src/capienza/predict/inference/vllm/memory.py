@@ -10,7 +10,8 @@ The sampler of PyTorch holds 9.65 copies of the fp32 logits at its worst moment 
 V1 0.10.2); the one written in Triton, from 0.17, 5.8 (one log: Qwen3-8B, 0.19.1). Its logits are on rank 0 only.
     outside PyTorch    0.05 GiB on one GPU; with several 0.22 GiB over PCIe, 1.2 GiB over NVLink; 1.79 GiB for each
                        GPU of 0.6.5, which reads it absolutely
-    graphs             captured sizes * layers * 0.4 MiB; they lie outside the budget until 0.20
+    graphs             captured sizes * layers * 0.4 MiB, in V0 0.73 (9 logs, 0.5 to 1.1); outside the budget until
+                       0.20
     context            0.45 GiB, outside the budget always
 Not in the profile run, so on top of the budget:
     several steps at once (V0)    steps * S * V * 4    the log-probabilities of each step stay until the last
@@ -34,6 +35,7 @@ PCIE_OUTSIDE_BYTES = int(0.22 * GIB)
 NVLINK_OUTSIDE_BYTES = int(1.2 * GIB)
 ABSOLUTE_OUTSIDE_BYTES = int(1.79 * GIB)
 GRAPH_BYTES_PER_LAYER = int(0.4 * MIB)
+V0_GRAPH_BYTES_PER_LAYER = int(0.73 * MIB)
 NVLINK_NAMES = ("a100", "a800", "h100", "h200", "h800", "h20", "b200", "b300", "gb200", "gb300", "v100", "mi2", "mi3")
 BYTES_PER_ELEMENT = 2
 ALIBI_TYPES = ("mpt", "bloom")
@@ -106,7 +108,8 @@ def _sizes_to(largest: int) -> int:
 
 def graph_bytes(layers: list[Layer], settings: Settings) -> int:
     """Memory of the captured graphs."""
-    return captured_sizes(settings) * len(layers) * GRAPH_BYTES_PER_LAYER
+    one = GRAPH_BYTES_PER_LAYER if settings.version.is_v1 else V0_GRAPH_BYTES_PER_LAYER
+    return captured_sizes(settings) * len(layers) * one
 
 
 def step_bytes(architecture: Architecture, settings: Settings, steps: int) -> int:
