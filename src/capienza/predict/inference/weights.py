@@ -21,7 +21,7 @@ from capienza.formats.layout import DECODER_ROLES
 from capienza.formats.scheme import stored
 from capienza.predict.inference.blocks import HeldPart, held_on_ranks, joined_name
 from capienza.predict.inference.serving import Serving
-from capienza.predict.placement import RankWeights, rank_weights, share_on_rank
+from capienza.predict.placement import RankWeights, check_split, rank_weights, share_on_rank
 
 LATENT_ROTARY_WIDTH = 64
 Padding = Callable[[Serving, Parameter, int], int]
@@ -61,8 +61,10 @@ def resident_weights(
     """One entry for each pipeline stage; `padded` is what the engine's kernels make of a parameter's bytes.
 
     `joins` tells whether query, key and value, and gate and up, are loaded into one tensor each.
+    Raises `InputError` for a split or a format that the model cannot take.
     """
     architecture = serving.architecture
+    check_split(architecture, serving.split)
     parts = [
         (parameter, tuple(_padded_part(serving, parameter, part, padded) for part in held))
         for parameter, held in held_parts(serving)
