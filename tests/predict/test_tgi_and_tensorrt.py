@@ -53,7 +53,7 @@ def test_a_longer_warm_up_leaves_less() -> None:
 
 @pytest.mark.parametrize(
     ("version", "options", "expected"),
-    [("0.5.0", {}, 128), ("0.13.0", {}, 64), ("1.2.0", {}, 32), ("1.2.0", {"backend": "tensorrt"}, 64),
+    [("0.5.0", {}, 64), ("0.13.0", {}, 64), ("1.2.0", {}, 32), ("1.2.0", {"backend": "tensorrt"}, 64),
      ("0.13.0", {"tokens_per_block": 16}, 16)],
 )  # fmt: skip
 def test_blocks_of_tensorrt(version: str, options: dict, expected: int) -> None:

@@ -6,7 +6,8 @@ Legend: t what is compared with, the card's total; all figures of one rank.
                  everything live in one phase, with the pool > t
     fit          everything + margin <= t, and nothing about the need is left open
     borderline   the rest
-The margin is 5 % of the card: what allocators leave between blocks and the load beyond the warm-up are in no figure.
+The margin, 5 % of the card, is chosen and not measured: what allocators leave between blocks and a load beyond the
+warm-up are in no figure. It moves words between fit and borderline alone.
 """
 
 from __future__ import annotations

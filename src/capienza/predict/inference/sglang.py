@@ -7,10 +7,10 @@ c `chunked_prefill_size`, g `cuda_graph_max_bs`, t and p ranks and stages.
     hybrid    states first: pool * r / (1 + r), r = `mamba_full_memory_ratio` (0.9), or the stated number of requests;
               their convolution in the model's format, the recurrent part in fp32
     weights   whole segments of PyTorch, as the device counts them; rotary tables in fp32 on CUDA cards
-Default f, from 0.4.7: 1 - reserve / M, rounded to 0.001; reserve in MiB
+Default f in 0.5.5 (taken from 0.4.7 on): 1 - reserve / M, rounded to 0.001; reserve in MiB
     512 + 1.5 max(c, 2048) + 2 g + 1024 t p / 8, with attention ranks + 3 g d (+ 1.5 g d when g > 300)
     at least 10240 on cards over 60 GiB; + 6144 for a drafting model of its own, + 2048 for EAGLE and the like
-before: 0.88, 0.87, 0.85, 0.81, 0.79 from 1, 2, 4, 8, 16 GPUs.
+in 0.4.3: 0.88, 0.87, 0.85, 0.81, 0.79 from 1, 2, 4, 8, 16 GPUs.
     card, MiB     < 20480      < 35840           < 61440            < 163840           larger
     c, g          2048, 8      2048, 24 (80)     4096, 32 (160)     8192, 256 (512)    16384, 512    () from t = 4
     before 0.4.7  c 2048 below 25000 MiB, else 8192; g 8 (80 from t = 4) below, else 160

@@ -4,13 +4,13 @@ Legend: T CUDA total, k `kv_cache_free_gpu_mem_fraction` (`free_gpu_memory_fract
 n `max_num_tokens` (8192; one whole batch of inputs before 0.11), b `max_batch_size`, V vocabulary, H hidden size.
     pool          k * (T - context - communication - weights - work)
     work          the widest layer of n tokens + b * V * 4 of logits: fixed at build by the largest shapes
-    blocks        of 64 tokens in engines, 32 in the PyTorch backend (1.0 and later), 128 in engines before 0.8
+    blocks        of 64 tokens in engines, 32 in the PyTorch backend (1.0 and later)
     cell          kv_heads_on_rank * (key + value head_dim) * layers, or the latent width, in the cache's format
 A pool bounded by `max_tokens` takes the smaller of both. Engines keep no rotary table of their own.
     b             1 before 0.11, 256 then, 2048 from 0.12
     communication    as vLLM reads it: 0.22 GiB over PCIe, 1.2 GiB over NVLink
-Sources: the page on memory of TensorRT-LLM's documentation, `llm_args.py` and the builder's defaults. Checked: 631
-blocks = 0.901 * 21.89 GiB; 524,288 B a token for Llama 2 7B; 35,136 B for 61 latent layers in fp8.
+Sources: the page on memory of TensorRT-LLM's documentation, `llm_args.py`, the builder's defaults by its release notes.
+Checked: 631 blocks = 0.901 * 21.89 GiB; 524,288 B a token for Llama 2 7B; 35,136 B for 61 latent layers in fp8.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ NEWEST_READ: Number = (1, 2, 0)
 PYTORCH_FROM: Number = (1, 0, 0)
 PACKED_FROM: Number = (0, 11, 0)
 LARGE_BATCH_FROM: Number = (0, 12, 0)
-SMALL_BLOCKS_FROM: Number = (0, 8, 0)
 USUAL_FRACTION = 0.9
 USUAL_TOKENS = 8192
 FRACTIONS = ("kv_cache_free_gpu_mem_fraction", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction")
@@ -94,8 +93,6 @@ def block_size(serving: Serving, number: Number) -> int:
     stated = serving.count("tokens_per_block") or serving.count("block_size")
     if stated is not None:
         return stated
-    if number < SMALL_BLOCKS_FROM:
-        return 128
     return 64 if number < PYTORCH_FROM or serving.options.get("backend") == "tensorrt" else 32
 
 

@@ -10,7 +10,7 @@ Legend: T CUDA total, F free before the warm-up (T - context - communication - w
 "Max batch total tokens" is blocks * block; a longer `max_total_tokens` is refused. What the warm-up allocated stays
 reserved, so it counts as used.
     n           4096 before 2.3, then the longest input
-    graphs      7 sizes (1 to 32 before 2.3) * layers * 0.4 MiB, as vLLM's; outside the pool, from 1.4
+    graphs      6 sizes (1 to 32) * layers * 0.4 MiB, as vLLM's; outside the pool, from 2.0
     communication    as vLLM reads it: 0.22 GiB over PCIe, 1.2 GiB over NVLink
 The load is not bounded by the warm-up: batches beyond it failed after it passed (#832, #1831, #2744).
 Sources: `flash_causal_lm.py` (warm-up), `globals.py`, `import_utils.py` of 1.4, 2.0, 2.4 and 3.x.
@@ -50,11 +50,11 @@ from capienza.predict.inference.weights import ResidentWeights, resident_weights
 NEWEST_READ: Number = (3, 3, 0)
 SHARE_OF_TOTAL_FROM: Number = (3, 0, 0)
 BACKENDS_FROM: Number = (2, 3, 0)
-GRAPHS_FROM: Number = (1, 4, 0)
+GRAPHS_FROM: Number = (2, 0, 0)
 FREE_SHARE = 0.95
 TOTAL_SHARE = 0.90
 USUAL_PREFILL_TOKENS = 4096
-GRAPH_SIZES = (1, 2, 4, 8, 16, 32, 64)
+GRAPH_SIZES = (1, 2, 4, 8, 16, 32)
 BLOCK_SIZES = {"paged": 16, "flashdecoding": 256, "flashdecoding-ipex": 64, "flashinfer": 1}
 WARM_UP = template("predict.tgi-warm-up", "the widest layer and the logits of {tokens} tokens; stays reserved")
 GRAPHS = template("predict.tgi-graphs", "typical of {sizes} captured sizes; outside the pool")
@@ -141,6 +141,4 @@ def _captured_sizes(serving: Serving, number: Number) -> int:
     stated = serving.options.get("cuda_graphs")
     if isinstance(stated, list | tuple):
         return sum(1 for size in stated if size)
-    if number < GRAPHS_FROM:
-        return 0
-    return len(GRAPH_SIZES) - (1 if number < BACKENDS_FROM else 0)
+    return 0 if number < GRAPHS_FROM else len(GRAPH_SIZES)
