@@ -14,8 +14,11 @@ from capienza.predict.inference.vllm.experts import padded_bytes
 from capienza.predict.inference.vllm.memory import (
     CONTEXT_BYTES,
     activation_peak_bytes,
+    bias_bytes,
+    counts_outside,
     graph_bytes,
     outside_bytes,
+    step_bytes,
 )
 from capienza.predict.inference.vllm.pages import PageRules, Pool, pool_of
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
@@ -34,13 +37,17 @@ ASSUMED_SETTINGS = template(
 WEIGHTS = template(
     "predict.vllm-weights",
     "{tensors} B of tensors + {tables} B of rotary tables + {adapters} B of adapter slots"
-    " + {unlisted} B of parts outside the language model",
+    " + {unlisted} B of parts outside the language model + {ends} B that blocks are larger than tensors",
 )
 PEAK = template(
     "predict.vllm-activation", "max(layers, sampler) with {tokens} tokens and {sequences} sequences in the profile run"
 )
 OUTSIDE = template("predict.vllm-outside", "typical of {ranks} GPUs of a copy")
 GRAPHS = template("predict.vllm-graphs", "typical of the sizes captured for {sequences} sequences")
+STEPS = template("predict.vllm-steps", "log-probabilities of {steps} steps x {sequences} sequences, outside the share")
+BIAS = template(
+    "predict.vllm-bias", "the bias of one prompt of up to {tokens} tokens for every head, outside the share"
+)
 CONTEXT = template("predict.vllm-context", "typical of a CUDA context; outside the share that vLLM takes")
 KV = template("predict.vllm-kv", "{sequences} x {blocks} blocks x {block_bytes} B")
 RUNNING = (Phase.PREFILL, Phase.DECODE)
@@ -98,6 +105,7 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
                 tables=weights.table_bytes,
                 adapters=weights.adapter_bytes,
                 unlisted=weights.unlisted_bytes,
+                ends=weights.block_bytes,
             ),
         ),
         Figure(
@@ -125,11 +133,32 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
             formula=CONTEXT(),
         ),
     ]
-    taken = weights.total_bytes + peak + outside + (graphs if chosen.version.is_at_least(0, 21) else 0)
+    taken = (
+        weights.total_bytes
+        + peak
+        + (outside if counts_outside(chosen) else 0)
+        + (graphs if chosen.version.is_at_least(0, 21) else 0)
+    )
     return RankFigures(
         stage=weights.stage,
-        figures=(*figures, *_needed(serving, chosen, pool)),
+        figures=(*figures, *_unprofiled(serving, chosen), *_needed(serving, chosen, pool)),
         offer=_offer(serving, chosen, pool, taken),
+    )
+
+
+def _unprofiled(serving: Serving, chosen: Settings) -> tuple[Figure, ...]:
+    """What the profile run does not see, and the share of the card does not hold."""
+    steps = serving.count("num_scheduler_steps") or 1
+    kept = step_bytes(serving.architecture, chosen, steps)
+    bias = bias_bytes(serving.architecture, chosen, serving.split.tensor_parallel)
+    found = (
+        ("step_outputs", kept, Phase.DECODE, STEPS(steps=steps, sequences=chosen.max_num_seqs)),
+        ("attention_bias", bias, Phase.PREFILL, BIAS(tokens=chosen.max_num_batched_tokens)),
+    )
+    return tuple(
+        Figure(name=name, amount=Range(0, size, size), phases=(phase,), formula=formula)
+        for name, size, phase, formula in found
+        if size
     )
 
 
