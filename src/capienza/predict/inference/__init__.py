@@ -1,0 +1,1 @@
+"""What an inference engine keeps on each device, one package for each engine."""

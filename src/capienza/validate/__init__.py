@@ -1,0 +1,1 @@
+"""The predictors against measured cases."""
