@@ -52,3 +52,13 @@ def test_nothing_that_was_measured_is_read_before_the_prediction():
 def test_most_of_what_own_runs_measured_is_scored():
     statuses = Counter(q.status for row in rows("llamacpp_oracle.jsonl") for q in quantities(row))
     assert statuses["flagged"] == 0
+
+
+def test_compute_buffers_of_dry_runs_and_local_runs():
+    for name in ("llamacpp_oracle.jsonl", "llamacpp_local.jsonl"):
+        found = of_kind(scored(name), "compute_buffer")
+        assert len(found) > 80
+        devices = [q for q in found if "_Host" not in q.name]
+        hosts = [q for q in found if "_Host" in q.name]
+        assert share_within(devices, relative=0.01) >= 0.90
+        assert not hosts or share_within(hosts, relative=0.05) >= 0.85

@@ -137,6 +137,7 @@ def runtime_of(row: Row) -> LlamaRuntime:
         use_mmap=not _is_dry(row) and bool(config.get("mmap", 1)),
         repack="amx" if row["source"] == AMX_HOST and config.get("repack", 1) else "none",
         f16_copies=bool(config.get("fa16")),
+        is_dry_run=_is_dry(row),
         mla=said.get("mla_attn") or 0,
         era=era_of(None if is_own(row) else _build(row), is_fork=is_fork),
     )

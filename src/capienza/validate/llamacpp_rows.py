@@ -154,7 +154,7 @@ def _by_name(answer: LlamaBuffers, case: Case, measured: Mapping[str, Any]) -> d
 def flag_of(row: Row, case: Case, kind: str, device: str) -> str:
     """Why a measured figure cannot be judged; "" when it can."""
     if is_own(row):
-        return ""
+        return NO_LAYOUT if case.layout != "types" and kind in ("model_buffer", "compute_buffer") else ""
     if kind == "model_buffer" and device in REPACKED:
         return NO_PROCESSOR
     reason = _shape_flag(row, case, kind)

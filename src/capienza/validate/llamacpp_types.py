@@ -43,7 +43,7 @@ FORKS: dict[str, tuple[int, int, int]] = {
 INTERLEAVED = re.compile(r"_r[0-9]+$")
 """Rows woven together; of the same size, but for iq1_s and iq1_m."""
 GIVES_WAY = {"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0", "q2_k": "q4_0", "q3_k": "q4_0", "iq4_xs": "iq4_nl"}
-ALWAYS_PLAIN = re.compile(r"norm|ffn_gate_inp|conv1d|shortconv\.conv|ssm_a|ssm_d$|sinks|\.bias$|rope_freqs|exp_probs")
+ALWAYS_PLAIN = re.compile(r"norm|ffn_gate_inp|conv1d|shortconv\.conv|ssm_a$|ssm_d$|sinks|\.bias$|rope_freqs|exp_probs")
 LAST_MATRICES = ("ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
 MAX_FREE_ROLES = 3
 MAX_SUBSETS = 400

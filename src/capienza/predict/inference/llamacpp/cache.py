@@ -17,7 +17,7 @@ import msgspec
 from capienza.architecture.model import Attention, Layer
 from capienza.predict.inference.llamacpp.backend import CPU, allocated_bytes, backend_of, host_buffer_name, row_bytes
 from capienza.predict.inference.llamacpp.backend import padded as pad
-from capienza.predict.inference.llamacpp.buffers import BufferKind, LlamaBuffer
+from capienza.predict.inference.llamacpp.buffers import SUM, BufferKind, LlamaBuffer
 from capienza.predict.inference.llamacpp.model import LlamaModel
 from capienza.predict.inference.llamacpp.placement import Placement
 from capienza.predict.inference.llamacpp.runtime import LlamaRuntime, Sizes
@@ -51,7 +51,7 @@ def window_cells(window: int, runtime: LlamaRuntime, sizes: Sizes) -> int:
 
 
 def flash_attention(runtime: LlamaRuntime) -> bool:
-    """Whether flash attention is used; "auto" finds it wherever the cache stands with its layers."""
+    """Whether the cache is made for flash attention."""
     if runtime.flash_attn == "auto":
         return not runtime.era.is_fork
     return runtime.flash_attn == "on"
@@ -131,15 +131,15 @@ def cache_buffers(model: LlamaModel, runtime: LlamaRuntime, placement: Placement
             device=device,
             amount=Range.exact(sum(amounts)),
             status="exact",
-            formula=_shown(amounts),
+            formula=SUM(sum=_shown(amounts), total=sum(amounts)),
         )
         for (kind, device), amounts in found.items()
     ]
 
 
 def _shown(amounts: list[int]) -> str:
-    """Equal layers together: "16 x 100 + 4 x 25 = 1700"."""
+    """Equal layers together: "16 x 100 + 4 x 25"."""
     counts: dict[int, int] = {}
     for amount in amounts:
         counts[amount] = counts.get(amount, 0) + 1
-    return " + ".join(f"{count} x {amount}" for amount, count in counts.items()) + f" = {sum(amounts)}"
+    return " + ".join(f"{count} x {amount}" for amount, count in counts.items())

@@ -8,7 +8,7 @@ Source: `llama_context::output_reserve` (llama-context.cpp at 0c1e57098).
 from __future__ import annotations
 
 from capienza.predict.inference.llamacpp.backend import CPU, host_buffer_name
-from capienza.predict.inference.llamacpp.buffers import LlamaBuffer
+from capienza.predict.inference.llamacpp.buffers import SUM, LlamaBuffer
 from capienza.predict.inference.llamacpp.model import LlamaModel
 from capienza.predict.inference.llamacpp.placement import Placement
 from capienza.predict.inference.llamacpp.runtime import LlamaRuntime
@@ -24,5 +24,5 @@ def output_buffer(model: LlamaModel, runtime: LlamaRuntime, placement: Placement
         device=CPU if placement.output == CPU else host_buffer_name(runtime.devices),
         amount=Range.exact(total),
         status="exact",
-        formula=f"4 x {runtime.n_seq_max} x {width} = {total}",
+        formula=SUM(sum=f"4 x {runtime.n_seq_max} x {width}", total=total),
     )

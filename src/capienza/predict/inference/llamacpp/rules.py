@@ -31,10 +31,17 @@ class Era(msgspec.Struct, frozen=True, kw_only=True):
     has_streams: bool = True
     windows: WindowRule = "ubatch"
     mask_is_f16: bool = True
+    has_vector_input: bool = True
+    rotates: bool = True
     key_rows: Literal["layer", "head", "none"] = "layer"
     is_fork: bool = False
 
 
+ROLLS_BACK = frozenset({
+    "bailingmoe3", "deepseek4", "glm5-next", "kimi-k3", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "qwen35",
+    "qwen35moe", "qwen4exp",
+})  # fmt: skip
+"""Architectures that keep earlier states for speculative decoding; the others ignore the request."""
 CURRENT = Era()
 STREAMS_BUILD = 5890
 WINDOWS_BUILD = 5427

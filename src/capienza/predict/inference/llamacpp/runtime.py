@@ -55,6 +55,8 @@ class LlamaRuntime(msgspec.Struct, frozen=True, kw_only=True):
     use_mmap: bool = True
     repack: Repack = "none"
     f16_copies: bool = False
+    is_dry_run: bool = False
+    """The engine's own estimate (`--fit`, no allocation): it forgets where nodes were pinned, and sees one graph."""
     mla: int = 0
     """ik_llama.cpp only: 1 keeps a transposed copy of the latent cache, 2 and 3 do not; 0: as the file is."""
     era: Era = CURRENT
@@ -89,7 +91,7 @@ def sizes_of(runtime: LlamaRuntime, trained_context: int) -> Sizes:
     """The sizes that the engine makes of the request; without a stated context, that of the model's training."""
     era = runtime.era
     asked = runtime.n_ctx or trained_context
-    batch = min(padded(asked, era.context_padding), runtime.n_batch)
+    batch = min(asked, runtime.n_batch)
     ubatch = min(batch, runtime.n_ubatch or runtime.n_batch)
     context = padded(asked, era.context_padding)
     streams = 1 if runtime.kv_unified or not era.has_streams else runtime.n_seq_max

@@ -26,7 +26,7 @@ from capienza.predict.inference.llamacpp.backend import (
     host_buffer_name,
     padded,
 )
-from capienza.predict.inference.llamacpp.buffers import LlamaBuffer
+from capienza.predict.inference.llamacpp.buffers import TENSORS, LlamaBuffer
 from capienza.predict.inference.llamacpp.model import LlamaModel
 from capienza.predict.inference.llamacpp.placement import Placement
 from capienza.predict.inference.llamacpp.repack import BUFFERS, repacked_bytes
@@ -90,7 +90,7 @@ def model_buffers(model: LlamaModel, placed: tuple[Placed, ...]) -> list[LlamaBu
             device=device,
             amount=Range.exact(size) if is_exact else Range(0, size, size),
             status="exact" if is_exact else "estimated",
-            formula=f"{counts[device]} tensors = {size}",
+            formula=TENSORS(count=counts[device], total=size),
         )
         for device, size in sizes.items()
     ]
