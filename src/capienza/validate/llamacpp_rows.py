@@ -1,0 +1,207 @@
+"""Measured llama.cpp cases beside what the predictor says of them, quantity by quantity.
+
+Legend: quantity one kind of buffer on one device, "kv_buffer@CUDA0"; "@all" the sum of all devices, where the row does
+not tell how layers are shared out; "kv_buffer+rs_buffer@..." where only both together were counted.
+A quantity is scored when the row holds all that a user knows before the start; it is flagged, with the reason, when
+something is missing or another program made the figure; it is skipped when nothing was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from capienza.formats.blocks import BLOCKS
+from capienza.predict.inference.llamacpp.buffers import BufferKind, LlamaBuffers
+from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
+from capienza.units import MIB, NOTHING, Range
+from capienza.validate.llamacpp_case import Case, Row, is_own, read_case, states_offload
+
+Status = Literal["scored", "skipped", "flagged"]
+Logged = tuple[int, int]
+"""Bytes, and how far the logged figure may lie from the true one."""
+
+KINDS: dict[str, BufferKind] = {
+    "model_buffers": "model_buffer",
+    "kv_buffers": "kv_buffer",
+    "rs_buffers": "rs_buffer",
+    "compute_buffers": "compute_buffer",
+    "output_buffers": "output_buffer",
+}
+REPACKED = ("AMX", "CPU_REPACK", "CPU_AARCH64")
+SUMMED = ("kv_buffer", "rs_buffer")
+PRINTED_STEP_BYTES = MIB // 100
+"""Logs print two decimals of a MiB."""
+OWN_WINDOW = "the engine sizes windows by a rule of its own"
+OTHER_GRAPH = "the graph is another program's"
+NO_LAYOUT = "the tensors of the file do not follow from what the row states"
+NO_SHAPES = "the shapes of the tensors do not follow from what the row states"
+NO_WIDTHS = "the row does not state the widths of the cache"
+NO_CONTEXT = "the row does not state the length of the context"
+NO_OVERRIDES = "the row does not state whether single tensors were placed by name"
+NO_SPLIT = "the row does not state how layers are shared out over its devices"
+NO_DEVICES = "the row does not state its devices"
+NO_OFFLOAD = "the row does not state how many layers went to its devices"
+NO_PROCESSOR = "the row does not state what the processor repacks"
+NO_SEQUENCES = "the row does not state the number of sequences"
+SOURCE_OF_FACTS = "consistency.independent is false: part of the row was derived from the figure"
+
+
+class Quantity(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of a row. `rounding_bytes` is how far the logged one may lie from the true one."""
+
+    row: str
+    name: str
+    predicted: Range | None
+    measured_bytes: int | None
+    status: Status
+    reason: str = ""
+    rounding_bytes: int = 0
+
+
+def quantities(row: Row) -> Iterator[Quantity]:
+    """Every quantity that the row measures or the predictor knows."""
+    case = read_case(row)
+    if isinstance(case, str):
+        for name, logged in measured_bytes(row, has_states=False).items():
+            yield _quantity(row, name, None, logged, case)
+        return
+    measured = measured_bytes(row, has_states=has_states(case))
+    predicted = _by_name(predict_llamacpp(case.model, case.runtime), case, measured)
+    for name in dict.fromkeys((*measured, *predicted)):
+        kind, _, device = name.partition("@")
+        if device == "all" and (is_own(row) or not _device_flag(row, case)):
+            continue  # each device is judged
+        reason = flag_of(row, case, kind, device) if name in measured else ""
+        yield _quantity(row, name, predicted.get(name, NOTHING), measured.get(name), reason)
+
+
+def _quantity(row: Row, name: str, predicted: Range | None, logged: Logged | None, reason: str) -> Quantity:
+    if logged is None:
+        return Quantity(
+            row=row["id"],
+            name=name,
+            predicted=predicted,
+            measured_bytes=None,
+            status="skipped",
+            reason="not measured",
+        )
+    return Quantity(
+        row=row["id"],
+        name=name,
+        predicted=predicted,
+        measured_bytes=logged[0],
+        status="flagged" if reason else "scored",
+        reason=reason,
+        rounding_bytes=logged[1],
+    )
+
+
+def has_states(case: Case) -> bool:
+    """True when the model keeps a recurrent state."""
+    return any(layer.state for layer in case.model.layers)
+
+
+def measured_bytes(row: Row, *, has_states: bool) -> dict[str, Logged]:
+    """Name to measured bytes and rounding, with the sums over all devices."""
+    measured = row["measured"]
+    exact = measured.get("breakdown_bytes") or (measured.get("exact_bytes") or {}).get("breakdown_bytes")
+    found: dict[str, Logged] = {}
+    if exact:
+        context = "kv_buffer+rs_buffer" if has_states else "kv_buffer"
+        for device, parts in exact.items():
+            for part, kind in (("model", "model_buffer"), ("context", context), ("compute", "compute_buffer")):
+                if parts[part]:
+                    found[f"{kind}@{device}"] = (parts[part], 0)
+        found |= _logged("output_buffer", measured.get("output_buffers") or measured.get("output_buffers_mib") or {})
+        return found
+    for key, kind in KINDS.items():
+        found |= _logged(kind, measured.get(key) or {})
+    total = measured.get("kv_total_mib")
+    if total is not None and not measured.get("kv_buffers"):
+        found["kv_buffer@all"] = (round(total * MIB), 2 * PRINTED_STEP_BYTES)
+    return found
+
+
+def _logged(kind: str, buffers: Mapping[str, Any]) -> dict[str, Logged]:
+    """Figures in MiB with two decimals, one or several for each device."""
+    found = {}
+    for device, sizes in buffers.items():
+        listed = sizes if isinstance(sizes, list) else [sizes]
+        found[f"{kind}@{device}"] = (round(sum(listed) * MIB), len(listed) * PRINTED_STEP_BYTES)
+    if found and kind in SUMMED:
+        found[f"{kind}@all"] = tuple(map(sum, zip(*found.values(), strict=True)))  # type: ignore[assignment]
+    return found
+
+
+def _by_name(answer: LlamaBuffers, case: Case, measured: Mapping[str, Any]) -> dict[str, Range]:
+    """Predicted ranges under the same names as the measured figures."""
+    found: dict[str, Range] = {}
+    together = has_states(case) and any("+" in name for name in measured)
+    for buffer in answer.buffers:
+        kind: str = buffer.kind
+        if together and kind in ("kv_buffer", "rs_buffer"):
+            kind = "kv_buffer+rs_buffer"
+        device = "CPU" if case.runtime.era.is_fork and buffer.device == "CPU_Mapped" else buffer.device
+        for name in (f"{kind}@{device}", f"{kind}@all"):
+            found[name] = found.get(name, NOTHING) + buffer.amount
+    wanted = {name.partition("@")[0] for name in measured if name.endswith("@all")}
+    return {name: amount for name, amount in found.items() if not name.endswith("@all") or name[:-4] in wanted}
+
+
+def flag_of(row: Row, case: Case, kind: str, device: str) -> str:
+    """Why a measured figure cannot be judged; "" when it can."""
+    if is_own(row):
+        return NO_LAYOUT if case.layout != "types" and kind in ("model_buffer", "compute_buffer") else ""
+    if kind == "model_buffer" and device in REPACKED:
+        return NO_PROCESSOR
+    reason = _shape_flag(row, case, kind)
+    where = _device_flag(row, case)
+    if device == "all" and (where == NO_SPLIT or BLOCKS[case.runtime.cache_type_k].elements == 1):
+        where = ""  # only the rows of a quantised cache are completed, and alike on all devices
+    return reason or where
+
+
+def _device_flag(row: Row, case: Case) -> str:
+    """What the row lacks to say on which device a layer stands."""
+    if not row.get("devices"):
+        # a complete start-up log that lists no device and no offload is that of a build without devices
+        is_complete = row["model"].get("tensor_types") and not states_offload(row)
+        return "" if is_complete else NO_DEVICES
+    if not states_offload(row):
+        return NO_OFFLOAD
+    return NO_SPLIT if len(case.runtime.used_devices) > 1 and case.runtime.tensor_split is None else ""
+
+
+def _shape_flag(row: Row, case: Case, kind: str) -> str:
+    """What the row lacks for one kind of buffer, on whatever device."""
+    engine = row["engine"]
+    if engine.startswith("ollama (own engine)"):
+        return OWN_WINDOW
+    if kind == "model_buffer":
+        return _weights_flag(case)
+    if kind == "output_buffer":
+        return "" if row["runtime"].get("n_seq_max") else NO_SEQUENCES
+    if kind == "compute_buffer":
+        if not engine.startswith("llama.cpp"):
+            return OTHER_GRAPH
+        if case.layout == "nothing":
+            return NO_SHAPES
+    if kind in ("kv_buffer", "compute_buffer"):
+        if not row["runtime"].get("n_ctx"):
+            return NO_CONTEXT
+        if not case.has_widths:
+            return NO_WIDTHS
+        if row["consistency"].get("independent") is False:
+            return SOURCE_OF_FACTS
+    return ""
+
+
+def _weights_flag(case: Case) -> str:
+    if case.layout != "types":
+        return NO_LAYOUT
+    if case.model.experts and case.runtime.devices and not case.runtime.has_overrides:
+        return NO_OVERRIDES
+    return ""
