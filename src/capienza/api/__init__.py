@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
     from capienza.api.sizing import size as size
+    from capienza.api.validating import calibrate as calibrate
+    from capienza.api.validating import validate as validate
 
 _HOMES = {
     "arithmetic": "calculator",
+    "calibrate": "validating",
     "card_check": "cards",
     "card_new": "cards",
     "card_schema": "cards",
@@ -35,10 +38,12 @@ _HOMES = {
     "offers_check": "offer_files",
     "offers_import": "offer_files",
     "size": "sizing",
+    "validate": "validating",
 }
 
 __all__ = [
     "arithmetic",
+    "calibrate",
     "card_check",
     "card_new",
     "card_schema",
@@ -48,6 +53,7 @@ __all__ = [
     "offers_check",
     "offers_import",
     "size",
+    "validate",
 ]
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from capienza import __version__
 from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
+from capienza.api.sizing import facts_of
 from capienza.card.load import load_card
-from capienza.card.model import Calendar, Card
+from capienza.card.model import Calendar, Card, Placement
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
 from capienza.catalog.notes import Findings
@@ -26,7 +27,8 @@ from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
 from capienza.predict.model import Model, resident_format
 from capienza.predict.options import option_notes
-from capienza.predict.sizing import build_ledger, cache_format
+from capienza.predict.served import NO_GPU, GpuFacts
+from capienza.predict.sizing import ask_engine, build_ledger, cache_format
 
 CATALOGUE = "catalogue"
 ONE_FOR_ALL = ("gpu:0",)
@@ -69,21 +71,26 @@ def zone_of(card: Card) -> datetime.tzinfo | None:
 
 
 def sizing_for(card: Card, model: Model) -> SizingFor:
-    """Prediction and capacity for a GPU claim; one ledger for each number of GPUs.
+    """Prediction and capacity for a GPU claim; one ledger for each number and kind of GPUs.
 
-    Before a placement is computed all the GPUs of a copy have the same share, so one of them stands for all.
+    The GPUs of a copy that is not cut into stages all hold the same, so one of them stands for all.
     """
-    ledgers: dict[int, Ledger] = {}
+    staged = isinstance(card.placement, Placement) and card.placement.pipeline_parallel > 1
+    alike = None if staged else ONE_FOR_ALL
+    ledgers: dict[tuple[int, GpuFacts], Ledger] = {}
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
     architecture = model.architecture
 
     def sizing(claim: GpuClaim, gpus: int) -> Sizing:
-        ledger = ledgers.get(gpus)
+        gpu = capacity_of(claim)
+        facts = facts_of(gpu) if card.engine is not None else NO_GPU
+        ledger = ledgers.get((gpus, facts))
         if ledger is None:
-            ledger = ledgers[gpus] = build_ledger(card, model, gpus, ONE_FOR_ALL)
+            answer = ask_engine(card, model, gpus, facts)
+            ledger = ledgers[gpus, facts] = build_ledger(card, model, gpus, alike, answer)
         return Sizing(
             ledger=ledger,
-            capacity=capacity_from(capacity_of(claim), others or 0),
+            capacity=capacity_from(gpu, others or 0),
             refusals=(*([model.refusal] if model.refusal else []), *model.differences, *option_notes(card)),
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",

@@ -11,6 +11,7 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.model import Model
 from capienza.predict.options import option_notes
+from capienza.predict.served import EngineAnswer
 from capienza.truth import Truth
 
 BEYOND_LIMIT = template(
@@ -55,6 +56,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     ledger: Ledger
     fit: GpuFit | None = None
+    answer: EngineAnswer | None = None
 
     def entries(self, name: str) -> tuple[Entry, ...]:
         """The entries of that name, one for each GPU."""
@@ -90,6 +92,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         found = [*(model.artifact.notes if model.artifact else ()), *self._left_out()]
         found += model.architecture.notes if model.architecture else ()
         found += [model.refusal] if model.refusal else []
+        found += self.answer.notes if self.answer else ()
         found += (*model.differences, *self._too_long(), *option_notes(self.card))
         return tuple(dict.fromkeys(found))
 

@@ -8,12 +8,13 @@ from capienza.card.model import Card, Placement
 from capienza.card.options import plain_name
 from capienza.errors import InputError, Parameter, Place, template
 from capienza.ledger.entry import Entry, Input
-from capienza.ledger.ledger import Ledger
+from capienza.ledger.ledger import WEIGHTS, Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
 from capienza.predict.model import LACKING, Model, stored_format
 from capienza.predict.number_formats import TORCH_DTYPES, Doubt
 from capienza.predict.options import open_options, without_floor
+from capienza.predict.served import NO_GPU, EngineAnswer, GpuFacts, engine_answer, served_entries
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
     INFERENCE_MISSING,
@@ -59,8 +60,16 @@ CACHE_FORMATS = {
 }
 
 
-def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ...] | None = None) -> Ledger:
+def build_ledger(
+    card: Card,
+    model: Model,
+    gpus: int = 1,
+    devices: tuple[str, ...] | None = None,
+    answer: EngineAnswer | None = None,
+) -> Ledger:
     """The ledger of one copy of the model on `gpus` GPUs, or of only those of them that `devices` names.
+
+    `answer` is what the card's engine takes (`ask_engine`); without one its entries are unknown.
 
     Raises `InputError` when the card asks for a format that cannot be computed for this model.
     """
@@ -70,13 +79,34 @@ def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ..
     weights = weight_bytes(model, card.weights.format)
     entries: list[Entry] = []
     for device in devices:
-        held = weights_entry(weights, device, gpus, phases)
-        entries.append(_provable(held, card, model, "weights" if card.weights.format is None else None))
+        if answer is not None:
+            held = served_entries(answer, device, weights)
+            entries.extend(_provable(entry, card, model, _doubt(entry.name, card)) for entry in held)
+            entries.extend(_conversion(card, model, device))
+            continue
+        whole = weights_entry(weights, device, gpus, phases)
+        entries.append(_provable(whole, card, model, _doubt(WEIGHTS, card)))
         entries.extend(_conversion(card, model, device))
         if card.task == "inference":
             entries.extend(_provable(entry, card, model, "cache") for entry in cache_entries(card, model, device, gpus))
         entries.extend(missing_entry(entry, card, device) for entry in missing if _applies(entry.name, card))
     return Ledger(entries=tuple(entries), gpus=devices)
+
+
+def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> EngineAnswer | None:
+    """What the card's engine takes and offers on `gpus` GPUs; None where its rules, or what they need, are not known.
+
+    `gpu` is what is known of each: an engine may take other defaults on a larger card. Raises `InputError` for a
+    placement, an option or a format that cannot be.
+    """
+    return engine_answer(card, model, gpus, gpu, cache_format(card, model) if card.task == "inference" else None)
+
+
+def _doubt(name: str, card: Card) -> Doubt | None:
+    """What about the files would leave an entry unproved."""
+    if name == WEIGHTS:
+        return "weights" if card.weights.format is None else None
+    return "cache" if name == KV_CACHE else None
 
 
 def _provable(entry: Entry, card: Card, model: Model, doubt: Doubt | None) -> Entry:

@@ -45,6 +45,8 @@ NEEDED = {
     "tensorrt-llm": ("kv_cache_free_gpu_mem_fraction|free_gpu_memory_fraction",),
 }
 """What a row must state beside the card's total for an end-to-end count, by engine; one of several names is enough."""
+POOL_STEP_BYTES = 2**30 // 100
+"""Logs print two decimals of a GiB."""
 POOL_OPTION = "kv_cache_memory_bytes"
 OUTSIDE_PYTORCH = ("context", "non_torch", "reserved")
 
@@ -142,6 +144,7 @@ def _from_pool(case: Case, quantity: str, measured: float) -> Scored:
     served = _served(case, case.serving and msgspec.structs.replace(case.serving, options=options))
     if not isinstance(served, Served):
         return _without(entry, served)
+    entry = msgspec.structs.replace(entry, rounding=measured * POOL_STEP_BYTES / 2 / pool)
     return _counted(entry, case, served.ranks[0].offer, quantity, case.odd)
 
 

@@ -18,6 +18,7 @@ from capienza.predict.inference.llamacpp.buffers import BufferKind, LlamaBuffers
 from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
 from capienza.units import MIB, NOTHING, Range
 from capienza.validate.llamacpp_case import Case, Row, is_own, read_case, states_offload
+from capienza.validate.scored import Scored
 
 Status = Literal["scored", "skipped", "flagged"]
 Logged = tuple[int, int]
@@ -30,6 +31,7 @@ KINDS: dict[str, BufferKind] = {
     "compute_buffers": "compute_buffer",
     "output_buffers": "output_buffer",
 }
+LLAMACPP = "llama.cpp"
 REPACKED = ("AMX", "CPU_REPACK", "CPU_AARCH64")
 SUMMED = ("kv_buffer", "rs_buffer")
 PRINTED_STEP_BYTES = MIB // 100
@@ -59,6 +61,28 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reason: str = ""
     rounding_bytes: int = 0
+
+
+def llamacpp_row(row: Row) -> Iterator[Scored]:
+    """The quantities of a row in the form of all cases. What another program printed is told apart by its engine."""
+    model = row.get("model") or {}
+    for found in quantities(row):
+        amount = found.predicted
+        yield Scored(
+            id=found.row,
+            quantity=found.name,
+            engine=LLAMACPP if is_own(row) or "llama.cpp" in str(row.get("engine")) else str(row.get("engine")),
+            arch=str(model.get("arch") or "?"),
+            weight_format=str(model.get("ftype") or model.get("quant") or model.get("bpw") or "?"),
+            model=str(model.get("name") or "?"),
+            floor=None if amount is None else float(amount.floor),
+            expected=None if amount is None else float(amount.expected),
+            ceiling=None if amount is None else float(amount.ceiling),
+            measured=found.measured_bytes,
+            rounding=float(found.rounding_bytes),
+            status=found.status,
+            reason=found.reason,
+        )
 
 
 def quantities(row: Row) -> Iterator[Quantity]:

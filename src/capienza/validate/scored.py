@@ -15,6 +15,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
 
     `skipped`: the case does not state what the prediction needs. `flagged`: the case is odd, or its model is not
     certain; the figures stand for reading, and enter no error. `word` is the prediction where the case died of memory.
+    `rounding` is how far a logged figure may lie from the true one.
     """
 
     id: str
@@ -28,9 +29,15 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     expected: float | None = None
     ceiling: float | None = None
     measured: float | str | None = None
+    rounding: float = 0
     status: Status
     reason: str = ""
     word: Word | None = None
+
+    @property
+    def name(self) -> str:
+        """The quantity without the device it is on."""
+        return self.quantity.partition("@")[0]
 
     @property
     def error(self) -> float | None:
@@ -38,3 +45,10 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
         if self.status != "scored" or self.expected is None or not isinstance(self.measured, int | float):
             return None
         return (self.expected - self.measured) / self.measured if self.measured else None
+
+    @property
+    def is_covered(self) -> bool | None:
+        """Does the measured figure lie in the range, as far as it was logged? None where nothing is compared."""
+        if self.status != "scored" or self.ceiling is None or not isinstance(self.measured, int | float):
+            return None
+        return (self.floor or 0) - self.rounding <= self.measured <= self.ceiling + self.rounding

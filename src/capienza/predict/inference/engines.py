@@ -6,7 +6,7 @@ import difflib
 import importlib
 from typing import Protocol, cast
 
-from capienza.errors import InputError, Place, template, with_suggestion
+from capienza.errors import InputError, Message, Place, template, with_suggestion
 from capienza.predict.inference.serving import Served, Serving
 
 MODULES = {
@@ -44,3 +44,9 @@ def engine_module(name: str) -> Engine:
 def serve(engine_name: str, serving: Serving) -> Served:
     """What the engine takes and offers. Raises `InputError` for an engine that is not known."""
     return engine_module(engine_name).serve(serving)
+
+
+def check_options(engine_name: str, serving: Serving) -> tuple[Message, ...]:
+    """Notes on the options of a card, by engines that know their names. Raises `InputError` for an impossible one."""
+    check = getattr(engine_module(engine_name), "check_options", None)
+    return () if check is None else tuple(check(serving))

@@ -28,6 +28,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
     `total_bytes` is what CUDA reports as one card's total, None when it is not known; `gpu` the card's name.
     `unlisted_bytes` are resident weights that the architecture does not list (a vision side), whole on every rank.
+    `file` is the card that errors name.
     """
 
     architecture: Architecture
@@ -42,6 +43,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None = None
     adapters: Adapters | None = None
     unlisted_bytes: int = 0
+    file: str | None = None
 
     def number(self, name: str, default: float) -> float:
         """A numeric option, or the default where it is not stated."""
@@ -55,16 +57,24 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One amount on one GPU with its formula. `floor` 0 means that nothing of it is proved."""
+    """One amount on one GPU with its formula. A floor of 0 means that nothing of it is proved.
+
+    `kind` names the calibration cases that its ceiling goes by; None: those of its own name.
+    """
 
     name: str
     amount: Range
     phases: tuple[Phase, ...]
     formula: Message
+    source: Message | None = None
+    kind: str | None = None
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine says that it offers, in its own words. Counts are None where the card's total is not known."""
+    """What the engine says that it offers, in its own words. Counts are None where the card's total is not known.
+
+    `needed_bytes` is what the required load takes of the pool, in the engine's own pages.
+    """
 
     budget_bytes: int | None = None
     pool_bytes: int | None = None
@@ -73,6 +83,14 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     kv_tokens: int | None = None
     max_concurrency: float | None = None
     max_model_len: int | None = None
+    needed_bytes: int | None = None
+
+    @property
+    def is_covered(self) -> bool | None:
+        """Does the pool hold the required load at once? None where pool or load is not known."""
+        if self.pool_bytes is None or self.needed_bytes is None:
+            return None
+        return self.needed_bytes <= self.pool_bytes
 
 
 class RankFigures(msgspec.Struct, frozen=True, kw_only=True):

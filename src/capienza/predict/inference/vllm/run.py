@@ -6,11 +6,12 @@ Source: `determine_available_memory` (0.6.5 to 0.33), checked to 0.01 GiB on 25 
 
 from __future__ import annotations
 
-from capienza.errors import template
+from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
 from capienza.predict.inference.vllm.experts import padded_bytes
+from capienza.predict.inference.vllm.flags import check_flags
 from capienza.predict.inference.vllm.memory import (
     CONTEXT_BYTES,
     activation_peak_bytes,
@@ -57,14 +58,19 @@ LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
     chosen = settings(serving)
-    ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
     notes = []
+    ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
     if not chosen.version.is_stated:
         rules = ".".join(str(part) for part in chosen.version.number)
         notes.append(NEAREST_VERSION(found=serving.version or "?", rules=rules))
     if chosen.assumed:
         notes.append(ASSUMED_SETTINGS(names=chosen.assumed))
     return Served(ranks=ranks, notes=tuple(notes))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """Notes on flags that only a newer release may know. Raises `InputError` for one that no release had."""
+    return check_flags(serving.options, settings(serving).version, serving.file)
 
 
 def page_rules(serving: Serving, chosen: Settings) -> PageRules:
@@ -163,24 +169,36 @@ def _unprofiled(serving: Serving, chosen: Settings) -> tuple[Figure, ...]:
 
 
 def _needed(serving: Serving, chosen: Settings, pool: Pool | None) -> tuple[Figure, ...]:
-    """KV and state of the required load, in whole blocks."""
+    """KV and state of the required load, in whole blocks; provable is what the tokens themselves take."""
+    amount, tokens, sequences = _needed_bytes(serving, chosen, pool), serving.required_tokens, serving.concurrency
+    if pool is None or amount is None or tokens is None or sequences is None:
+        return ()
+    floor = min(amount, sequences * pool.token_bytes(tokens))
+    blocks = pool.blocks_for(tokens, chosen.max_num_batched_tokens)
+    formula = KV(sequences=sequences, blocks=blocks, block_bytes=pool.block_bytes)
+    return (
+        Figure(name="kv_cache", amount=Range(floor, amount, amount), phases=RUNNING, formula=formula, kind="blocks"),
+    )
+
+
+def _needed_bytes(serving: Serving, chosen: Settings, pool: Pool | None) -> int | None:
     tokens, sequences = serving.required_tokens, serving.concurrency
     if pool is None or tokens is None or sequences is None:
-        return ()
-    blocks = pool.blocks_for(tokens, chosen.max_num_batched_tokens)
-    amount = sequences * blocks * pool.block_bytes
-    formula = KV(sequences=sequences, blocks=blocks, block_bytes=pool.block_bytes)
-    return (Figure(name="kv_cache", amount=Range.exact(amount), phases=RUNNING, formula=formula),)
+        return None
+    return pool.bytes_for(tokens, sequences, chosen.max_num_batched_tokens)
 
 
 def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: int) -> Offer:
     total = serving.total_bytes
+    needed = _needed_bytes(serving, chosen, pool)
     budget = None if total is None else int(chosen.utilization * total)
     pool_bytes = chosen.pool_bytes
     if pool_bytes is None and budget is not None:
         pool_bytes = budget - taken_bytes
     if pool is None or pool_bytes is None:
-        return Offer(budget_bytes=budget, pool_bytes=pool_bytes, max_model_len=chosen.max_model_len)
+        return Offer(
+            budget_bytes=budget, pool_bytes=pool_bytes, max_model_len=chosen.max_model_len, needed_bytes=needed
+        )
     length, batched = chosen.max_model_len, chosen.max_num_batched_tokens
     return Offer(
         budget_bytes=budget,
@@ -190,4 +208,5 @@ def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: i
         kv_tokens=pool.tokens(pool_bytes, length, batched) if length else None,
         max_concurrency=pool.concurrency(pool_bytes, length, batched) if length else None,
         max_model_len=length,
+        needed_bytes=needed,
     )

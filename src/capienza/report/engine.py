@@ -1,0 +1,73 @@
+"""What the engine will print of itself: its budget, its pool, and the load that the pool carries."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from capienza.i18n.translator import Say
+from capienza.predict.inference.serving import Offer, RankFigures
+from capienza.predict.served import EngineAnswer
+from capienza.report.blocks import Block, Heading, Paragraph, Table
+
+
+def engine_data(answer: EngineAnswer) -> dict[str, Any]:
+    """The offer of each stage; null where the card's CUDA total is not known."""
+    return {
+        "name": answer.engine,
+        "version": answer.serving.version,
+        "stages": [_stage_data(rank) for rank in answer.served.ranks],
+        "is_load_covered": answer.served.tightest.offer.is_covered,
+    }
+
+
+def _stage_data(rank: RankFigures) -> dict[str, Any]:
+    offer = rank.offer
+    return {"stage": rank.stage, **{name: getattr(offer, name) for name in offer.__struct_fields__}}
+
+
+def engine_blocks(answer: EngineAnswer, say: Say) -> list[Block]:
+    """For comparison with the engine's own log; the stage that offers least decides."""
+    offer = answer.served.tightest.offer
+    rows = [row for row in _rows(offer, say) if row[1]]
+    if not rows:
+        return []
+    heading = Heading(say("What {engine} will offer", engine=answer.engine))
+    table = Table(columns=(say("figure"), say("per GPU"), say("basis")), rows=tuple(rows), numeric=(1,))
+    return [heading, table, Paragraph(_covered_text(offer, say))]
+
+
+def _rows(offer: Offer, say: Say) -> tuple[tuple[str, str, str], ...]:
+    return (
+        (say("budget"), _size(offer.budget_bytes, say), say("the share of the CUDA total that the engine takes")),
+        (say("KV pool"), _size(offer.pool_bytes, say), say("what the budget leaves for the cache")),
+        (
+            say("blocks"),
+            "" if offer.gpu_blocks is None else say.number(offer.gpu_blocks),
+            say("of {tokens} tokens", tokens=say.number(offer.block_size)),
+        ),
+        (say("KV cache tokens"), "" if offer.kv_tokens is None else say.number(offer.kv_tokens), say("as it prints")),
+        (
+            say("maximum concurrency"),
+            "" if offer.max_concurrency is None else f"{say.number(Decimal(str(offer.max_concurrency)), 2)}x",
+            say("for {tokens} tokens per request", tokens=say.number(offer.max_model_len or 0)),
+        ),
+        (say("the required load takes"), _size(offer.needed_bytes, say), say("of that pool, in whole blocks")),
+    )
+
+
+def _size(amount_bytes: int | None, say: Say) -> str:
+    if amount_bytes is None:
+        return ""
+    return say.size(amount_bytes) if amount_bytes >= 0 else f"-{say.size(-amount_bytes)}"
+
+
+def _covered_text(offer: Offer, say: Say) -> str:
+    if offer.is_covered is None:
+        return say("The CUDA total of this card is not known, so what the engine leaves for its cache is not known.")
+    if offer.is_covered:
+        return say("The pool holds the required load at once.")
+    return say(
+        "The pool does not hold the required load at once: the engine would start and queue requests, so the load is "
+        "not covered."
+    )
