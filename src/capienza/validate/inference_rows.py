@@ -48,6 +48,8 @@ NEEDED = {
 POOL_STEP_BYTES = 2**30 // 100
 """Logs print two decimals of a GiB."""
 POOL_OPTION = "kv_cache_memory_bytes"
+OUTSIDE_BUDGET = ("cuda_graph", "context")
+DRIVEN_BY_SEQUENCES = ("activation_peak", *COUNTS)
 OUTSIDE_PYTORCH = ("context", "non_torch", "reserved")
 
 
@@ -107,7 +109,11 @@ def _figure(case: Case, quantity: str, measured: int) -> Scored:
     if quantity == "weights" and not case.has_weights:
         return _judged(entry, case.odd or case.uncertain_weights)
     filled = msgspec.structs.replace(
-        entry, floor=float(amount.floor), expected=float(amount.expected), ceiling=float(amount.ceiling)
+        entry,
+        floor=float(amount.floor),
+        expected=float(amount.expected),
+        ceiling=float(amount.ceiling),
+        is_assumed=_is_assumed(case, quantity),
     )
     return _judged(filled, case.odd or (case.uncertain_weights if quantity == "weights" else case.uncertain_model))
 
@@ -123,10 +129,21 @@ def _total(case: Case, name: str, measured: int) -> Scored:
     if not case.has_weights:
         return _judged(entry, case.odd or case.uncertain_weights)
     rank = _allocated(served.tightest) if name in ALLOCATED else served.tightest
-    filled = msgspec.structs.replace(entry, expected=float(peak_bytes(rank)), ceiling=float(peak_bytes(rank)))
+    filled = msgspec.structs.replace(
+        entry, expected=float(peak_bytes(rank)), ceiling=float(peak_bytes(rank)), parts=_open_parts(rank)
+    )
     if rank.offer.budget_bytes is None and capacity is None and case.engine != "transformers":
         return _without(entry, reasons.NO_CAPACITY())
     return _judged(filled, case.odd or case.uncertain_weights)
+
+
+def _open_parts(rank: RankFigures) -> tuple[tuple[str, float], ...]:
+    """What lies outside an engine's budget: the rest of the total is the budget itself."""
+    if rank.offer.budget_bytes is None:
+        return ()
+    return tuple(
+        (figure.name, float(figure.amount.expected)) for figure in rank.figures if figure.name in OUTSIDE_BUDGET
+    )
 
 
 def _allocated(rank: RankFigures) -> RankFigures:
@@ -175,7 +192,18 @@ def _counted(entry: Scored, case: Case, offer: Offer, quantity: str, against: Me
     expected = number[quantity]
     if expected is None:
         return _without(entry, reasons.NO_FIGURE(engine=case.engine))
-    return _judged(msgspec.structs.replace(entry, expected=float(expected), ceiling=float(expected)), against)
+    filled = msgspec.structs.replace(
+        entry,
+        expected=float(expected),
+        ceiling=float(expected),
+        is_assumed=_is_assumed(case, entry.quantity),
+    )
+    return _judged(filled, against)
+
+
+def _is_assumed(case: Case, quantity: str) -> bool:
+    """Does the profile run's number of sequences, which the case does not state, drive this figure?"""
+    return quantity in DRIVEN_BY_SEQUENCES and case.engine == "vllm" and case.row.get("max_num_seqs") is None
 
 
 def _served(case: Case, serving: Serving | None) -> Served | Message:

@@ -31,15 +31,18 @@ def calibrated(row: Scored, calibration: Calibration) -> Scored:
     """The row with its ceiling, from cases of other models; an exact figure is its own ceiling."""
     if row.expected is None or row.floor == row.expected:
         return row
+    if row.parts:
+        added = sum(part * (calibration.factor(row.engine, name, row.model).value - 1) for name, part in row.parts)
+        return msgspec.structs.replace(row, ceiling=row.expected + added)
     factor = calibration.factor(row.engine, row.name, without=row.model)
     return msgspec.structs.replace(row, ceiling=row.expected * factor.value)
 
 
 def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibration:
-    """The calibration that scored rows give; exact figures need none."""
+    """The calibration that scored rows give; exact figures need none, and what was assumed proves nothing."""
     found: dict[tuple[str, str], list[Ratio]] = {}
     for row in rows:
-        if row.error is None or not row.expected or row.floor == row.expected:
+        if row.error is None or not row.expected or row.floor == row.expected or row.is_assumed or row.parts:
             continue
         ratio = Ratio(row.model, round(float(row.measured or 0) / row.expected, 6))
         found.setdefault((row.engine, row.name), []).append(ratio)
