@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from capienza.api.cards import card_schema as card_schema
     from capienza.api.catalogue import devices as devices
     from capienza.api.deciding import decide as decide
+    from capienza.api.limiting import limits as limits
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
@@ -34,6 +35,7 @@ _HOMES = {
     "card_schema": "cards",
     "decide": "deciding",
     "devices": "catalogue",
+    "limits": "limiting",
     "offers": "offer_files",
     "offers_check": "offer_files",
     "offers_import": "offer_files",
@@ -49,6 +51,7 @@ __all__ = [
     "card_schema",
     "decide",
     "devices",
+    "limits",
     "offers",
     "offers_check",
     "offers_import",

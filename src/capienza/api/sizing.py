@@ -62,12 +62,12 @@ def size(
     if isinstance(card_or_model, Card) or str(card_or_model).endswith(CARD_SUFFIXES):
         if given:
             raise UsageError(FIXED_CARD(options=given))
-        card = _card(card_or_model)
+        card = read_card(card_or_model)
     else:
         card = bare_card(str(card_or_model), revision, tokens, concurrency, weights)
     model = model_of(card)
     name, asked_gpus = split_gpu(gpu) if gpu is not None else (None, None)
-    gpus = _gpus(card, asked_gpus)
+    gpus = gpus_of(card, asked_gpus)
     known = None if name is None else named_gpu(name)
     answer = ask_engine(card, model, gpus, NO_GPU if known is None else facts_of(known))
     sizing = Sizing(card=card, model=model, ledger=build_ledger(card, model, gpus, answer=answer), answer=answer)
@@ -91,7 +91,7 @@ def bare_card(
     )
 
 
-def _gpus(card: Card, asked: int | None) -> int:
+def gpus_of(card: Card, asked: int | None) -> int:
     """The card's placement where it states one (the requirement stays fixed), else the GPUs that were asked for."""
     if not isinstance(card.placement, Placement):
         return asked or 1
@@ -114,7 +114,8 @@ def split_gpu(text: str) -> tuple[str, int | None]:
     return name.strip().strip("'\""), gpus
 
 
-def _card(card_or_path: str | os.PathLike[str] | Card) -> Card:
+def read_card(card_or_path: str | os.PathLike[str] | Card) -> Card:
+    """The card of a file, or the card itself. Raises `InputErrors` with every problem of the file."""
     if isinstance(card_or_path, Card):
         return card_or_path
     from capienza.card.load import load_card

@@ -20,18 +20,23 @@ LARGEST = 2**31
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load needs on the fullest GPU; `is_covered` is whether the engine's own pool holds it (None: no pool)."""
+    """What a load needs on the fullest GPU; `is_covered` is whether the engine's own pool holds it (None: no pool).
+
+    `amounts` are the expected bytes of each known entry.
+    """
 
     peak: Total
-    grows: str
+    amounts: dict[str, int]
     is_covered: bool | None = None
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """The largest value of one dimension while the other stays as the card has it.
 
-    0: not even one fits. `binds` is the entry that grows into the capacity, or what else stops it.
-    `is_at_least_missing` names entries that are unknown: with them the true limit may be lower.
+    0: not even one fits. `binds` is the entry that grows into the capacity, or what else stops it: "model" the longest
+    sequence it is made for, "engine" the longest that its options allow, "pool" what the engine offers, "capacity" a
+    card of unknown size, "nothing" no limit found. `missing` names entries that are unknown: with them the true limit
+    may be lower, and none is certain.
     """
 
     dimension: str
@@ -48,9 +53,10 @@ def limit(
     need: Callable[[int], Need],
     capacity: Capacity,
     margin_bytes: int,
-    bound: int | None,
+    bound: int | None = None,
+    bound_by: str = "model",
 ) -> Limit:
-    """The limit of one dimension; `at` is the other's value, `bound` the largest that the model itself takes."""
+    """The limit of one dimension; `at` is the other's value, `bound` the largest that `bound_by` lets pass."""
     usable = capacity.smallest_usable_bytes
     largest = bound or LARGEST
     first = need(1)
@@ -74,18 +80,21 @@ def limit(
         at=at,
         expected=expected,
         certain=None if first.peak.missing else certain,
-        binds=_binds(expected, largest, bound, need, usable),
+        binds=_binds(expected, largest, bound_by if bound else "nothing", need, usable),
         missing=first.peak.missing,
     )
 
 
-def _binds(expected: int, largest: int, bound: int | None, need: Callable[[int], Need], usable: int) -> str:
+def _binds(expected: int, largest: int, bound_by: str, need: Callable[[int], Need], usable: int) -> str:
     if expected == largest:
-        return "model" if bound else "nothing"
+        return bound_by
     after = need(expected + 1)
     if after.is_covered is False and after.peak.amount.expected <= usable:
         return "pool"
-    return after.grows
+    before = need(1).amounts
+    grown = {name: amount - before.get(name, 0) for name, amount in after.amounts.items()}
+    amounts = grown if expected else after.amounts
+    return max(amounts, key=amounts.__getitem__)
 
 
 def _largest(fits: Callable[[int], bool], largest: int) -> int:

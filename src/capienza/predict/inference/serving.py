@@ -73,7 +73,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine says that it offers, in its own words. Counts are None where the card's total is not known.
 
-    `needed_bytes` is what the required load takes of the pool, in the engine's own pages.
+    `needed_bytes` is what the required load takes of the pool, in the engine's own pages; `queues` says that the
+    engine's settings run fewer sequences at once than are required.
     """
 
     budget_bytes: int | None = None
@@ -84,10 +85,13 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: float | None = None
     max_model_len: int | None = None
     needed_bytes: int | None = None
+    queues: bool = False
 
     @property
     def is_covered(self) -> bool | None:
-        """Does the pool hold the required load at once? None where pool or load is not known."""
+        """Does the engine run the required load at once? None where pool or load is not known."""
+        if self.queues:
+            return False
         if self.pool_bytes is None or self.needed_bytes is None:
             return None
         return self.needed_bytes <= self.pool_bytes

@@ -6,7 +6,7 @@ Source: `determine_available_memory` (0.6.5 to 0.33), checked to 0.01 GiB on 25 
 
 from __future__ import annotations
 
-from capienza.errors import Message, template
+from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
@@ -25,6 +25,11 @@ from capienza.predict.inference.vllm.pages import PageRules, Pool, pool_of
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 from capienza.units import Range
 
+REFUSED_LENGTH = template(
+    "predict.vllm-refused-length",
+    "{found} tokens are below the {required} that tokens.required asks for: vLLM refuses such requests",
+    "raise max_model_len to the required length, or leave it out",
+)
 NEAREST_VERSION = template(
     "predict.vllm-version",
     "vLLM {found} is taken by the rules of {rules}",
@@ -69,7 +74,14 @@ def serve(serving: Serving) -> Served:
 
 
 def check_options(serving: Serving) -> tuple[Message, ...]:
-    """Notes on flags that only a newer release may know. Raises `InputError` for one that no release had."""
+    """Notes on flags that only a newer release may know.
+
+    Raises `InputError` for a flag that no release had, and for a length that the flags themselves refuse.
+    """
+    length, required = serving.count("max_model_len"), serving.required_tokens
+    if length is not None and 0 < length < (required or 0):
+        place = Place(serving.file, key="engine.options.max_model_len")
+        raise InputError(REFUSED_LENGTH(found=length, required=required or 0), place)
     return check_flags(serving.options, settings(serving).version, serving.file)
 
 
@@ -191,13 +203,18 @@ def _needed_bytes(serving: Serving, chosen: Settings, pool: Pool | None) -> int 
 def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: int) -> Offer:
     total = serving.total_bytes
     needed = _needed_bytes(serving, chosen, pool)
+    queues = (serving.concurrency or 0) > chosen.max_num_seqs
     budget = None if total is None else int(chosen.utilization * total)
     pool_bytes = chosen.pool_bytes
     if pool_bytes is None and budget is not None:
         pool_bytes = budget - taken_bytes
     if pool is None or pool_bytes is None:
         return Offer(
-            budget_bytes=budget, pool_bytes=pool_bytes, max_model_len=chosen.max_model_len, needed_bytes=needed
+            budget_bytes=budget,
+            pool_bytes=pool_bytes,
+            max_model_len=chosen.max_model_len,
+            needed_bytes=needed,
+            queues=queues,
         )
     length, batched = chosen.max_model_len, chosen.max_num_batched_tokens
     return Offer(
@@ -209,4 +226,5 @@ def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: i
         max_concurrency=pool.concurrency(pool_bytes, length, batched) if length else None,
         max_model_len=length,
         needed_bytes=needed,
+        queues=queues,
     )
