@@ -10,6 +10,9 @@ from capienza.predict.inference.serving import Offer, RankFigures
 from capienza.predict.served import EngineAnswer
 from capienza.report.blocks import Block, Heading, Paragraph, Table
 
+NO_POOL = Offer()
+"""The offer of an engine that takes memory as it needs it."""
+
 
 def engine_data(answer: EngineAnswer) -> dict[str, Any]:
     """The offer of each stage; null where the card's CUDA total is not known."""
@@ -17,27 +20,32 @@ def engine_data(answer: EngineAnswer) -> dict[str, Any]:
         "name": answer.engine,
         "version": answer.serving.version,
         "stages": [_stage_data(rank) for rank in answer.served.ranks],
-        "is_load_covered": answer.served.tightest.offer.is_covered,
+        "is_load_covered": answer.served.tightest.is_covered,
     }
 
 
 def _stage_data(rank: RankFigures) -> dict[str, Any]:
     offer = rank.offer
-    return {"stage": rank.stage, **{name: getattr(offer, name) for name in offer.__struct_fields__}}
+    words = {name: getattr(offer, name) for name in offer.__struct_fields__}
+    required = rank.required
+    return {"stage": rank.stage, **words, "required_bytes": None if required is None else required.expected}
 
 
 def engine_blocks(answer: EngineAnswer, say: Say) -> list[Block]:
     """For comparison with the engine's own log; the stage that offers least decides."""
-    offer = answer.served.tightest.offer
-    rows = [row for row in _rows(offer, say) if row[1]]
+    rank = answer.served.tightest
+    if rank.offer == NO_POOL:
+        return []
+    rows = [row for row in _rows(rank, say) if row[1]]
     if not rows:
         return []
     heading = Heading(say("What {engine} will offer", engine=answer.engine))
     table = Table(columns=(say("figure"), say("per GPU"), say("basis")), rows=tuple(rows), numeric=(1,))
-    return [heading, table, Paragraph(_covered_text(offer, say))]
+    return [heading, table, Paragraph(_covered_text(rank, say))]
 
 
-def _rows(offer: Offer, say: Say) -> tuple[tuple[str, str, str], ...]:
+def _rows(rank: RankFigures, say: Say) -> tuple[tuple[str, str, str], ...]:
+    offer, required = rank.offer, rank.required
     return (
         (say("budget"), _size(offer.budget_bytes, say), say("the share of the CUDA total that the engine takes")),
         (say("KV pool"), _size(offer.pool_bytes, say), say("what the budget leaves for the cache")),
@@ -52,7 +60,11 @@ def _rows(offer: Offer, say: Say) -> tuple[tuple[str, str, str], ...]:
             "" if offer.max_concurrency is None else f"{say.number(Decimal(str(offer.max_concurrency)), 2)}x",
             say("for {tokens} tokens per request", tokens=say.number(offer.max_model_len or 0)),
         ),
-        (say("the required load takes"), _size(offer.needed_bytes, say), say("of that pool, in whole blocks")),
+        (
+            say("the required load takes"),
+            _size(None if required is None else required.expected, say),
+            say("of that pool, in whole blocks"),
+        ),
     )
 
 
@@ -62,10 +74,12 @@ def _size(amount_bytes: int | None, say: Say) -> str:
     return say.size(amount_bytes) if amount_bytes >= 0 else f"-{say.size(-amount_bytes)}"
 
 
-def _covered_text(offer: Offer, say: Say) -> str:
-    if offer.is_covered is None:
+def _covered_text(rank: RankFigures, say: Say) -> str:
+    if rank.queues:
+        return say("The engine's settings run fewer sequences at once than are required: the load is not covered.")
+    if rank.is_covered is None:
         return say("The CUDA total of this card is not known, so what the engine leaves for its cache is not known.")
-    if offer.is_covered:
+    if rank.is_covered:
         return say("The pool holds the required load at once.")
     return say(
         "The pool does not hold the required load at once: the engine would start and queue requests, so the load is "

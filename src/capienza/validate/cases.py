@@ -22,6 +22,19 @@ TOO_LONG = template(
 )
 NO_FILE = template("validate.no-file", "there is no file {found}", "name a .jsonl file of measured cases")
 NO_CASES = template("validate.no-cases", "the file holds no case", "name a .jsonl file of measured cases")
+ODD_KEY = template("validate.odd-key", "the value of {key} is not of the form that cases have ({found})")
+FORMS: dict[str, tuple[type, ...]] = {
+    "measured": (dict, list),
+    "arch": (dict,),
+    "flags": (dict,),
+    "oom": (dict, list),
+    "lora": (dict,),
+    "runtime": (dict,),
+    "config": (dict,),
+    "consistency": (dict,),
+}
+RANKS = ("tp", "pp", "num_gpus")
+MAX_RANKS = 2**20
 LINE_BYTES = 4 * 2**20
 LLAMACPP_ENGINES = ("llama.cpp", "llamacpp", "ik_llama.cpp", "ollama", "llama-cpp-python", "koboldcpp")
 Row = dict[str, Any]
@@ -52,6 +65,9 @@ def scored_rows(path: str) -> Iterator[Scored]:
 
 
 def _scored(row: Row) -> Iterator[Scored]:
+    odd = _odd_key(row)
+    if odd is not None:
+        return iter([_unread(row, odd)])
     if "framework" in row and "engine" not in row:
         from capienza.validate.training_rows import training_row
 
@@ -63,6 +79,35 @@ def _scored(row: Row) -> Iterator[Scored]:
     from capienza.validate.inference_rows import inference_row
 
     return inference_row(row)
+
+
+def _odd_key(row: Row) -> str | None:
+    """The first key whose value has not the form that cases have; None when all have."""
+    if isinstance(row["measured"], list) and "framework" not in row:
+        return "measured"
+    for key, forms in FORMS.items():
+        value = row.get(key)
+        if value is not None and not isinstance(value, forms):
+            return key
+    for key in RANKS:
+        value = row.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_RANKS):
+            return key
+    return None
+
+
+def _unread(row: Row, key: str) -> Scored:
+    """A case that is listed, and says why nothing is predicted for it."""
+    return Scored(
+        id=str(row["id"])[:200],
+        quantity="none",
+        engine=str(row.get("engine") or row.get("framework") or "?")[:60],
+        arch="?",
+        weight_format="?",
+        model="?",
+        status="skipped",
+        reason=str(ODD_KEY(key=key, found=type(row[key]).__name__)),
+    )
 
 
 def _lines(file: Any, path: str) -> Iterator[bytes]:
@@ -83,7 +128,7 @@ def _row(line: bytes, path: str, number: int) -> Row:
     if not isinstance(row, dict):
         raise InputError(NOT_A_CASE(problem=type(row).__name__), place)
     for name in ("id", "measured"):
-        if name not in row:
+        if row.get(name) is None:
             raise InputError(NOT_A_CASE(problem=f"{name} is missing"), place)
     if "engine" not in row and "framework" not in row:
         raise InputError(NOT_A_CASE(problem="engine and framework are missing"), place)

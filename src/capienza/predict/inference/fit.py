@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from capienza.predict.inference.serving import RankFigures, Served
+from capienza.predict.inference.serving import REQUIRED_LOAD, RankFigures, Served
 
 Word = Literal["overflow", "borderline", "fit"]
 MARGIN_SHARE = 0.05
 LOADED = ("weights", "context")
-REQUIRED_LOAD = "kv_cache"
 
 
 def fit_word(served: Served, total_bytes: int, *, is_open: bool = False) -> Word:

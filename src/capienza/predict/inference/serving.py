@@ -13,6 +13,7 @@ from capienza.ledger.phase import Phase
 from capienza.predict.placement import Split
 from capienza.units import Range
 
+REQUIRED_LOAD = "kv_cache"
 Options = Mapping[str, object]
 
 
@@ -71,11 +72,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine says that it offers, in its own words. Counts are None where the card's total is not known.
-
-    `needed_bytes` is what the required load takes of the pool, in the engine's own pages; `queues` says that the
-    engine's settings run fewer sequences at once than are required.
-    """
+    """What the engine says that it offers, in its own words. Counts are None where the card's total is not known."""
 
     budget_bytes: int | None = None
     pool_bytes: int | None = None
@@ -84,25 +81,31 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     kv_tokens: int | None = None
     max_concurrency: float | None = None
     max_model_len: int | None = None
-    needed_bytes: int | None = None
-    queues: bool = False
-
-    @property
-    def is_covered(self) -> bool | None:
-        """Does the engine run the required load at once? None where pool or load is not known."""
-        if self.queues:
-            return False
-        if self.pool_bytes is None or self.needed_bytes is None:
-            return None
-        return self.needed_bytes <= self.pool_bytes
 
 
 class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank of a pipeline stage: every tensor-parallel rank of the stage holds the same."""
+    """One rank of a pipeline stage: every tensor-parallel rank of the stage holds the same.
+
+    `queues`: the engine's settings run fewer sequences at once than are required.
+    """
 
     stage: int
     figures: tuple[Figure, ...]
     offer: Offer
+    queues: bool = False
+
+    @property
+    def required(self) -> Range | None:
+        """What the required load takes of the cache, in the engine's own pages."""
+        return self.amount(REQUIRED_LOAD)
+
+    @property
+    def is_covered(self) -> bool | None:
+        """Does the engine run the required load at once? None where it has no pool, or pool or load is not known."""
+        if self.queues:
+            return False
+        pool, required = self.offer.pool_bytes, self.required
+        return None if pool is None or required is None else required.expected <= pool
 
     def amount(self, name: str) -> Range | None:
         """The amount of that name."""

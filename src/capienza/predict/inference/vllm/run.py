@@ -161,6 +161,7 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
         stage=weights.stage,
         figures=(*figures, *_unprofiled(serving, chosen), *_needed(serving, chosen, pool)),
         offer=_offer(serving, chosen, pool, taken),
+        queues=(serving.concurrency or 0) > chosen.max_num_seqs,
     )
 
 
@@ -202,20 +203,12 @@ def _needed_bytes(serving: Serving, chosen: Settings, pool: Pool | None) -> int 
 
 def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: int) -> Offer:
     total = serving.total_bytes
-    needed = _needed_bytes(serving, chosen, pool)
-    queues = (serving.concurrency or 0) > chosen.max_num_seqs
     budget = None if total is None else int(chosen.utilization * total)
     pool_bytes = chosen.pool_bytes
     if pool_bytes is None and budget is not None:
         pool_bytes = budget - taken_bytes
     if pool is None or pool_bytes is None:
-        return Offer(
-            budget_bytes=budget,
-            pool_bytes=pool_bytes,
-            max_model_len=chosen.max_model_len,
-            needed_bytes=needed,
-            queues=queues,
-        )
+        return Offer(budget_bytes=budget, pool_bytes=pool_bytes, max_model_len=chosen.max_model_len)
     length, batched = chosen.max_model_len, chosen.max_num_batched_tokens
     return Offer(
         budget_bytes=budget,
@@ -225,6 +218,4 @@ def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: i
         kv_tokens=pool.tokens(pool_bytes, length, batched) if length else None,
         max_concurrency=pool.concurrency(pool_bytes, length, batched) if length else None,
         max_model_len=length,
-        needed_bytes=needed,
-        queues=queues,
     )
