@@ -17,7 +17,7 @@ from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
 from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Document, GpuClaim, Offer, Price
-from capienza.decide.case import Sizing, SizingFor, gpus_in_all
+from capienza.decide.case import Shortfall, Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
 from capienza.decide.run import Decided, Judged
 from capienza.errors import Message
@@ -27,7 +27,7 @@ from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
 from capienza.predict.model import Model, resident_format
 from capienza.predict.options import option_notes
-from capienza.predict.served import NO_GPU, GpuFacts
+from capienza.predict.served import NO_GPU, EngineAnswer, GpuFacts
 from capienza.predict.sizing import ask_engine, build_ledger, cache_format
 
 CATALOGUE = "catalogue"
@@ -77,17 +77,18 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
     """
     staged = isinstance(card.placement, Placement) and card.placement.pipeline_parallel > 1
     alike = None if staged else ONE_FOR_ALL
-    ledgers: dict[tuple[int, GpuFacts], Ledger] = {}
+    known: dict[tuple[int, GpuFacts], tuple[Ledger, Shortfall | None]] = {}
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
     architecture = model.architecture
 
     def sizing(claim: GpuClaim, gpus: int) -> Sizing:
         gpu = capacity_of(claim)
         facts = facts_of(gpu) if card.engine is not None else NO_GPU
-        ledger = ledgers.get((gpus, facts))
-        if ledger is None:
+        found = known.get((gpus, facts))
+        if found is None:
             answer = ask_engine(card, model, gpus, facts)
-            ledger = ledgers[gpus, facts] = build_ledger(card, model, gpus, alike, answer)
+            found = known[gpus, facts] = build_ledger(card, model, gpus, alike, answer), shortfall_of(answer)
+        ledger, shortfall = found
         return Sizing(
             ledger=ledger,
             capacity=capacity_from(gpu, others or 0),
@@ -100,9 +101,21 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             weight_format=card.weights.format or resident_format(model),
             kv_format=cache_format(card, model) if card.task == "inference" else None,
             source=f"capienza {__version__}",
+            shortfall=shortfall,
         )
 
     return sizing
+
+
+def shortfall_of(answer: EngineAnswer | None) -> Shortfall | None:
+    """The engine's pool beside the load that it does not hold at once; None where it does, or where that is open."""
+    if answer is None:
+        return None
+    rank = answer.served.tightest
+    pool, required = rank.offer.pool_bytes, rank.required
+    if pool is None or required is None or required.expected <= pool:
+        return None
+    return Shortfall(engine=answer.engine, pool_bytes=pool, required_bytes=required.expected)
 
 
 def catalogue_offers(card: Card) -> Iterator[Offer]:

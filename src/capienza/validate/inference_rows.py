@@ -77,7 +77,7 @@ def _quantities(case: Case) -> Iterator[Scored]:
         if (number := measured_number(case.row, quantity)) is not None:
             yield _from_pool(case, quantity, number)
             yield _end_to_end(case, quantity, number)
-    if case.row.get("oom"):
+    if isinstance(case.row.get("oom"), dict) and case.row["oom"]:
         yield oom_scored(case, _entry(case, "oom", "oom"))
 
 
