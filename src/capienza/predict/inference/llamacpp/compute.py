@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from capienza.architecture.model import Layer
-from capienza.predict.inference.llamacpp.backend import HOST, backend_of, host_buffer_name, row_bytes
+from capienza.predict.inference.llamacpp.backend import CPU, HOST, backend_of, host_buffer_name, row_bytes
 from capienza.predict.inference.llamacpp.buffers import GRAPHS, LlamaBuffer
 from capienza.predict.inference.llamacpp.cache import cache_device
 from capienza.predict.inference.llamacpp.graph.allocator import Allocator
@@ -90,6 +90,7 @@ def plan_of(
     where = Where(
         blocks=tuple(numbers.get(device, len(devices)) for device in placement.blocks),
         cpu=len(devices),
+        owners=(*devices, CPU),
         weights={one.tensor.name: one.buffer for one in placed if not one.is_output_copy},
         caches=tuple(cache_device(layer, runtime, placement) for layer in model.layers),
         tied_output=next((one.buffer for one in placed if one.is_output_copy), None),
