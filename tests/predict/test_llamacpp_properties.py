@@ -40,6 +40,14 @@ def test_the_cache_is_the_same_sum_however_it_is_shared_out(config):
         assert total(whole, kind) == total(shared, kind)
 
 
+def test_the_buffers_of_all_devices_are_all_the_buffers():
+    answer = predict_llamacpp(model(SMALL), runtime_of({"c": 8192, "n": 3}))
+    devices = {buffer.device for buffer in answer.buffers}
+    assert {"CUDA0", "CUDA1", "CUDA2", "CUDA_Host"} == devices
+    summed = sum(answer.on(device).expected for device in devices)
+    assert summed == sum(buffer.amount.expected for buffer in answer.buffers)
+
+
 @pytest.mark.parametrize("name", ["qwen3-30b-a3b", "gemma2-2b", "falcon-h1-1.5b", SMALL])
 @pytest.mark.parametrize("flash", ["on", "off"])
 def test_more_context_never_needs_less(name, flash):

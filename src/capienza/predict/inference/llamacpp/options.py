@@ -21,6 +21,11 @@ BAD_VALUE = template(
     "found {found}; accepted: {accepted}",
     "correct the value of this engine option, or leave it out",
 )
+NOT_UNDERSTOOD = template(
+    "predict.llamacpp-options-not-understood",
+    "these options of llama.cpp may hold memory elsewhere, and are not understood: {options}",
+    "compare with the buffers that the engine prints when it starts, or leave them out of the card",
+)
 SERVER_SEQUENCES = 4
 CACHE_TYPES = {
     "f32": "fp32", "f16": "fp16", "bf16": "bf16", "q8_0": "q8_0", "q5_1": "q5_1", "q5_0": "q5_0", "q4_1": "q4_1",
@@ -137,8 +142,8 @@ def llama_runtime(
     version: str | None = None,
     devices: tuple[str, ...] = (),
     free_bytes: tuple[int, ...] | None = None,
-) -> tuple[LlamaRuntime, tuple[str, ...]]:
-    """The runtime that a card's engine options describe, and the options that are not understood, by name.
+) -> tuple[LlamaRuntime, tuple[Message, ...]]:
+    """The runtime that a card's engine options describe, with a note on options that are not understood.
 
     `devices` are the GPUs by ggml's names, unless the options choose some. Raises `InputError` for a bad value.
     """
@@ -176,7 +181,8 @@ def llama_runtime(
         use_mmap=found.flag("mmap", default=True),
         era=era_of(build_number(version)),
     )
-    return runtime, tuple(found.spelt[key] for key in found.values if key not in NEUTRAL)
+    odd = tuple(found.spelt[key] for key in found.values if key not in NEUTRAL)
+    return runtime, (NOT_UNDERSTOOD(options=odd),) if odd else ()
 
 
 class _LayerWords(dict[str, str]):
@@ -194,15 +200,3 @@ def build_number(version: str | None) -> int | None:
     """9849 from "b9849" or "9849"; None when the version is no build."""
     match = re.match(r"b?(\d{3,6})\b", version or "")
     return int(match[1]) if match else None
-
-
-def not_understood(names: tuple[str, ...]) -> tuple[Message, ...]:
-    """What the reader has to know of options that may move memory elsewhere."""
-    return (NOT_UNDERSTOOD(options=names),) if names else ()
-
-
-NOT_UNDERSTOOD = template(
-    "predict.llamacpp-options-not-understood",
-    "these options of llama.cpp may hold memory elsewhere, and are not understood: {options}",
-    "compare with the buffers that the engine prints when it starts, or leave them out of the card",
-)

@@ -81,11 +81,6 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     ubatch: int
     outputs: int
 
-    @property
-    def context(self) -> int:
-        """Cells of all streams."""
-        return self.cells * self.streams
-
 
 def sizes_of(runtime: LlamaRuntime, trained_context: int) -> Sizes:
     """The sizes that the engine makes of the request; without a stated context, that of the model's training."""
