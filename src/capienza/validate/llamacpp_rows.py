@@ -15,7 +15,9 @@ import msgspec
 
 from capienza.errors import Message, template
 from capienza.formats.blocks import BLOCKS
+from capienza.predict.inference.llamacpp.backend import MAPPED
 from capienza.predict.inference.llamacpp.buffers import BufferKind, LlamaBuffers
+from capienza.predict.inference.llamacpp.placement import place
 from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
 from capienza.units import MIB, NOTHING, Range
 from capienza.validate.llamacpp_case import Case, Row, is_own, read_case, states_build, states_offload
@@ -47,6 +49,7 @@ NO_OVERRIDES = template("validate.no-overrides", "the row does not state whether
 NO_SPLIT = template("validate.no-split", "the row does not state how layers are shared out over its devices")()
 NO_DEVICES = template("validate.no-devices", "the row does not state its devices")()
 NO_OFFLOAD = template("validate.no-offload", "the row does not state how many layers went to its devices")()
+NO_ORDER = template("validate.no-order", "the row does not state the order of the tensors in the file")()
 NO_PROCESSOR = template("validate.no-processor", "the row does not state what the processor repacks")()
 NO_SEQUENCES = template("validate.no-sequences", "the row does not state the number of sequences")()
 SOURCE_OF_FACTS = template("validate.source-of-facts", "part of the row was derived from the measured figure itself")()
@@ -156,6 +159,8 @@ def _by_name(answer: LlamaBuffers, case: Case, measured: Mapping[str, Any]) -> d
 
 def flag_of(row: Row, case: Case, kind: str, device: str) -> Message | None:
     """Why a measured figure cannot be judged; None when it can."""
+    if kind == "model_buffer" and _is_cut_view(case, device):
+        return NO_ORDER
     if is_own(row):
         return NO_LAYOUT if case.layout != "types" and kind in ("model_buffer", "compute_buffer") else None
     if kind == "model_buffer" and device in REPACKED:
@@ -165,6 +170,13 @@ def flag_of(row: Row, case: Case, kind: str, device: str) -> Message | None:
     if device == "all" and (where == NO_SPLIT or BLOCKS[case.runtime.cache_type_k].elements == 1):
         where = None  # only the rows of a quantised cache are completed, and alike on all devices
     return reason or where
+
+
+def _is_cut_view(case: Case, device: str) -> bool:
+    """True for the mapped view of a file whose blocks are partly on devices: its length depends on their order."""
+    runtime = case.runtime
+    is_view = runtime.use_mmap and device == ("CPU" if runtime.era.is_fork else MAPPED)
+    return is_view and 1 < place(case.model.blocks, runtime).offloaded <= case.model.blocks
 
 
 def _device_flag(row: Row, case: Case) -> Message | None:

@@ -21,7 +21,7 @@ from capienza.predict.inference.llamacpp.graph.allocator import Allocator
 from capienza.predict.inference.llamacpp.graph.build import Build, Step, Where
 from capienza.predict.inference.llamacpp.graph.families import FAMILIES, PLAIN, build_graph
 from capienza.predict.inference.llamacpp.graph.node import Node, block
-from capienza.predict.inference.llamacpp.graph.scheduler import ALWAYS_COPIED, Scheduler
+from capienza.predict.inference.llamacpp.graph.scheduler import ALWAYS_COPIED, OFFLOADED_ROWS, Scheduler
 from capienza.predict.inference.llamacpp.model import LlamaModel
 from capienza.predict.inference.llamacpp.placement import Placement
 from capienza.predict.inference.llamacpp.runtime import LlamaRuntime, Sizes
@@ -156,9 +156,9 @@ def _scheduled(plan: Plan, step: Step, *, pins: bool) -> tuple[Build, Scheduler]
 
 def _attends_at_home(plan: Plan) -> bool:
     """Whether every attention would run on its block's device, which "auto" asks for."""
-    if plan.runtime.kv_offload:
-        return True
     sequences = plan.runtime.n_seq_max
+    if plan.runtime.kv_offload and (plan.where.is_whole or sequences < OFFLOADED_ROWS):
+        return True
     build, _ = _scheduled(plan, Step(tokens=sequences, sequences=sequences, outputs=sequences), pins=True)
     return all(node.home == plan.where.blocks[index] for index, node in build.attentions)
 
