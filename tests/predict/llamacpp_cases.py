@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -24,6 +26,15 @@ def shared(*parts: str) -> Path:
 def rows(name: str) -> list[dict]:
     """The rows of one file of cases."""
     return [json.loads(line) for line in shared("cases", name).read_text().splitlines()]
+
+
+def geometries() -> ModuleType:
+    """The tool that writes metadata-only files: `M` maps a name to (metadata, tensor table)."""
+    path = shared("tools", "llamacpp_oracle", "synth_gguf.py")
+    specification = importlib.util.spec_from_file_location("synth_gguf", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
 
 
 @lru_cache

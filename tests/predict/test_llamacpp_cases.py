@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from llamacpp_cases import of_kind, rows, scored, share_within
+from llamacpp_cases import geometries, of_kind, rows, scored, share_within
+from llamacpp_tables import runtime_of
 
+from capienza.artifacts.gguf import read_gguf
+from capienza.artifacts.source import LocalFile
+from capienza.predict.inference.llamacpp.model import llama_model
+from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
 from capienza.units import MIB
 from capienza.validate.llamacpp_rows import quantities
 
@@ -62,3 +67,22 @@ def test_compute_buffers_of_dry_runs_and_local_runs():
         hosts = [q for q in found if "_Host" in q.name]
         assert share_within(devices, relative=0.01) >= 0.90
         assert not hosts or share_within(hosts, relative=0.05) >= 0.85
+
+
+@pytest.mark.parametrize("name", ["lfm2-1.2b", "deepseek-v2-lite"])
+def test_a_header_alone_gives_the_same_bytes_as_the_engine(name, tmp_path):
+    tool = geometries()
+    path = tmp_path / f"{name}.gguf"
+    tool.write(path, *tool.M[name])
+    with LocalFile(str(path)) as source:
+        header = read_gguf(source)
+    model = llama_model(header.metadata, header.tensors, path.name)
+    for row in rows("llamacpp_oracle.jsonl"):
+        if not row["id"].startswith(f"oracle-{name}-"):
+            continue
+        answer = predict_llamacpp(model, runtime_of(row["config"]))
+        for device, parts in row["measured"]["breakdown_bytes"].items():
+            on_device = {kind: answer.of(kind).get(device) for kind in ("model_buffer", "compute_buffer")}
+            assert all(buffer is None or buffer.status == "exact" for buffer in on_device.values())
+            found = [buffer.amount.expected if buffer else 0 for buffer in on_device.values()]
+            assert found == [parts["model"], parts["compute"]], row["id"]

@@ -13,11 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from capienza.errors import Message, template
 from capienza.formats.blocks import BLOCKS
+from capienza.predict.inference.llamacpp.backend import MAPPED
 from capienza.predict.inference.llamacpp.buffers import BufferKind, LlamaBuffers
+from capienza.predict.inference.llamacpp.placement import place
 from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
 from capienza.units import MIB, NOTHING, Range
-from capienza.validate.llamacpp_case import Case, Row, is_own, read_case, states_offload
+from capienza.validate.llamacpp_case import Case, Row, is_own, read_case, states_build, states_offload
 from capienza.validate.scored import Scored
 
 Status = Literal["scored", "skipped", "flagged"]
@@ -36,19 +39,22 @@ REPACKED = ("AMX", "CPU_REPACK", "CPU_AARCH64")
 SUMMED = ("kv_buffer", "rs_buffer")
 PRINTED_STEP_BYTES = MIB // 100
 """Logs print two decimals of a MiB."""
-OWN_WINDOW = "the engine sizes windows by a rule of its own"
-OTHER_GRAPH = "the graph is another program's"
-NO_LAYOUT = "the tensors of the file do not follow from what the row states"
-NO_SHAPES = "the shapes of the tensors do not follow from what the row states"
-NO_WIDTHS = "the row does not state the widths of the cache"
-NO_CONTEXT = "the row does not state the length of the context"
-NO_OVERRIDES = "the row does not state whether single tensors were placed by name"
-NO_SPLIT = "the row does not state how layers are shared out over its devices"
-NO_DEVICES = "the row does not state its devices"
-NO_OFFLOAD = "the row does not state how many layers went to its devices"
-NO_PROCESSOR = "the row does not state what the processor repacks"
-NO_SEQUENCES = "the row does not state the number of sequences"
-SOURCE_OF_FACTS = "consistency.independent is false: part of the row was derived from the figure"
+OWN_WINDOW = template("validate.own-window", "the engine sizes windows by a rule of its own")()
+OTHER_GRAPH = template("validate.other-graph", "the graph is another program's")()
+NO_LAYOUT = template("validate.no-layout", "the tensors of the file do not follow from what the row states")()
+NO_SHAPES = template("validate.no-shapes", "the shapes of the tensors do not follow from what the row states")()
+NO_WIDTHS = template("validate.no-widths", "the row does not state the widths of the cache")()
+NO_CONTEXT = template("validate.no-context", "the row does not state the length of the context")()
+NO_BUILD = template("validate.no-build", "the row does not state its build, and graphs differ between builds")()
+NOT_MEASURED = template("validate.not-measured", "nothing of this kind was measured")()
+NO_OVERRIDES = template("validate.no-overrides", "the row does not state whether single tensors were placed by name")()
+NO_SPLIT = template("validate.no-split", "the row does not state how layers are shared out over its devices")()
+NO_DEVICES = template("validate.no-devices", "the row does not state its devices")()
+NO_OFFLOAD = template("validate.no-offload", "the row does not state how many layers went to its devices")()
+NO_ORDER = template("validate.no-order", "the row does not state the order of the tensors in the file")()
+NO_PROCESSOR = template("validate.no-processor", "the row does not state what the processor repacks")()
+NO_SEQUENCES = template("validate.no-sequences", "the row does not state the number of sequences")()
+SOURCE_OF_FACTS = template("validate.source-of-facts", "part of the row was derived from the measured figure itself")()
 
 
 class Quantity(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +65,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
     predicted: Range | None
     measured_bytes: int | None
     status: Status
-    reason: str = ""
+    reason: Message | None = None
     rounding_bytes: int = 0
 
 
@@ -88,7 +94,7 @@ def llamacpp_row(row: Row) -> Iterator[Scored]:
 def quantities(row: Row) -> Iterator[Quantity]:
     """Every quantity that the row measures or the predictor knows."""
     case = read_case(row)
-    if isinstance(case, str):
+    if isinstance(case, Message):
         for name, logged in measured_bytes(row, has_states=False).items():
             yield _quantity(row, name, None, logged, case)
         return
@@ -98,11 +104,11 @@ def quantities(row: Row) -> Iterator[Quantity]:
         kind, _, device = name.partition("@")
         if device == "all" and (is_own(row) or not _device_flag(row, case)):
             continue  # each device is judged
-        reason = flag_of(row, case, kind, device) if name in measured else ""
+        reason = flag_of(row, case, kind, device) if name in measured else None
         yield _quantity(row, name, predicted.get(name, NOTHING), measured.get(name), reason)
 
 
-def _quantity(row: Row, name: str, predicted: Range | None, logged: Logged | None, reason: str) -> Quantity:
+def _quantity(row: Row, name: str, predicted: Range | None, logged: Logged | None, reason: Message | None) -> Quantity:
     if logged is None:
         return Quantity(
             row=row["id"],
@@ -110,7 +116,7 @@ def _quantity(row: Row, name: str, predicted: Range | None, logged: Logged | Non
             predicted=predicted,
             measured_bytes=None,
             status="skipped",
-            reason="not measured",
+            reason=NOT_MEASURED,
         )
     return Quantity(
         row=row["id"],
@@ -175,31 +181,40 @@ def _by_name(answer: LlamaBuffers, case: Case, measured: Mapping[str, Any]) -> d
     return {name: amount for name, amount in found.items() if not name.endswith("@all") or name[:-4] in wanted}
 
 
-def flag_of(row: Row, case: Case, kind: str, device: str) -> str:
-    """Why a measured figure cannot be judged; "" when it can."""
+def flag_of(row: Row, case: Case, kind: str, device: str) -> Message | None:
+    """Why a measured figure cannot be judged; None when it can."""
+    if kind == "model_buffer" and _is_cut_view(case, device):
+        return NO_ORDER
     if is_own(row):
-        return NO_LAYOUT if case.layout != "types" and kind in ("model_buffer", "compute_buffer") else ""
+        return NO_LAYOUT if case.layout != "types" and kind in ("model_buffer", "compute_buffer") else None
     if kind == "model_buffer" and device in REPACKED:
         return NO_PROCESSOR
     reason = _shape_flag(row, case, kind)
     where = _device_flag(row, case)
     if device == "all" and (where == NO_SPLIT or BLOCKS[case.runtime.cache_type_k].elements == 1):
-        where = ""  # only the rows of a quantised cache are completed, and alike on all devices
+        where = None  # only the rows of a quantised cache are completed, and alike on all devices
     return reason or where
 
 
-def _device_flag(row: Row, case: Case) -> str:
+def _is_cut_view(case: Case, device: str) -> bool:
+    """True for the mapped view of a file whose blocks are partly on devices: its length depends on their order."""
+    runtime = case.runtime
+    is_view = runtime.use_mmap and device == ("CPU" if runtime.era.is_fork else MAPPED)
+    return is_view and 1 < place(case.model.blocks, runtime).offloaded <= case.model.blocks
+
+
+def _device_flag(row: Row, case: Case) -> Message | None:
     """What the row lacks to say on which device a layer stands."""
     if not row.get("devices"):
         # a complete start-up log that lists no device and no offload is that of a build without devices
         is_complete = row["model"].get("tensor_types") and not states_offload(row)
-        return "" if is_complete else NO_DEVICES
+        return None if is_complete else NO_DEVICES
     if not states_offload(row):
         return NO_OFFLOAD
-    return NO_SPLIT if len(case.runtime.used_devices) > 1 and case.runtime.tensor_split is None else ""
+    return NO_SPLIT if len(case.runtime.used_devices) > 1 and case.runtime.tensor_split is None else None
 
 
-def _shape_flag(row: Row, case: Case, kind: str) -> str:
+def _shape_flag(row: Row, case: Case, kind: str) -> Message | None:
     """What the row lacks for one kind of buffer, on whatever device."""
     engine = row["engine"]
     if engine.startswith("ollama (own engine)"):
@@ -207,12 +222,14 @@ def _shape_flag(row: Row, case: Case, kind: str) -> str:
     if kind == "model_buffer":
         return _weights_flag(case)
     if kind == "output_buffer":
-        return "" if row["runtime"].get("n_seq_max") else NO_SEQUENCES
+        return None if row["runtime"].get("n_seq_max") else NO_SEQUENCES
     if kind == "compute_buffer":
         if not engine.startswith("llama.cpp"):
             return OTHER_GRAPH
         if case.layout == "nothing":
             return NO_SHAPES
+        if not states_build(row):
+            return NO_BUILD
     if kind in ("kv_buffer", "compute_buffer"):
         if not row["runtime"].get("n_ctx"):
             return NO_CONTEXT
@@ -220,12 +237,12 @@ def _shape_flag(row: Row, case: Case, kind: str) -> str:
             return NO_WIDTHS
         if row["consistency"].get("independent") is False:
             return SOURCE_OF_FACTS
-    return ""
+    return None
 
 
-def _weights_flag(case: Case) -> str:
+def _weights_flag(case: Case) -> Message | None:
     if case.layout != "types":
         return NO_LAYOUT
     if case.model.experts and case.runtime.devices and not case.runtime.has_overrides:
         return NO_OVERRIDES
-    return ""
+    return None

@@ -23,8 +23,6 @@ from capienza.predict.inference.llamacpp.placement import Placement
 from capienza.predict.inference.llamacpp.runtime import LlamaRuntime, Sizes
 from capienza.units import Range
 
-STATE_BYTES = 4
-
 
 class CacheTensor(msgspec.Struct, frozen=True):
     """One tensor of `rows` rows with `width` elements of the format `kind`; a device completes rows of `unit`."""

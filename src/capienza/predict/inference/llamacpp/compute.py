@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from capienza.architecture.model import Layer
-from capienza.predict.inference.llamacpp.backend import HOST, backend_of, host_buffer_name, row_bytes
+from capienza.predict.inference.llamacpp.backend import CPU, HOST, backend_of, host_buffer_name, row_bytes
 from capienza.predict.inference.llamacpp.buffers import GRAPHS, LlamaBuffer
 from capienza.predict.inference.llamacpp.cache import cache_device
 from capienza.predict.inference.llamacpp.graph.allocator import Allocator
 from capienza.predict.inference.llamacpp.graph.build import Build, Step, Where
 from capienza.predict.inference.llamacpp.graph.families import FAMILIES, PLAIN, build_graph
 from capienza.predict.inference.llamacpp.graph.node import Node, block
-from capienza.predict.inference.llamacpp.graph.scheduler import ALWAYS_COPIED, Scheduler
+from capienza.predict.inference.llamacpp.graph.scheduler import ALWAYS_COPIED, OFFLOADED_ROWS, Scheduler
 from capienza.predict.inference.llamacpp.model import LlamaModel
 from capienza.predict.inference.llamacpp.placement import Placement
 from capienza.predict.inference.llamacpp.runtime import LlamaRuntime, Sizes
@@ -90,6 +90,7 @@ def plan_of(
     where = Where(
         blocks=tuple(numbers.get(device, len(devices)) for device in placement.blocks),
         cpu=len(devices),
+        owners=(*devices, CPU),
         weights={one.tensor.name: one.buffer for one in placed if not one.is_output_copy},
         caches=tuple(cache_device(layer, runtime, placement) for layer in model.layers),
         tied_output=next((one.buffer for one in placed if one.is_output_copy), None),
@@ -155,9 +156,9 @@ def _scheduled(plan: Plan, step: Step, *, pins: bool) -> tuple[Build, Scheduler]
 
 def _attends_at_home(plan: Plan) -> bool:
     """Whether every attention would run on its block's device, which "auto" asks for."""
-    if plan.runtime.kv_offload:
-        return True
     sequences = plan.runtime.n_seq_max
+    if plan.runtime.kv_offload and (plan.where.is_whole or sequences < OFFLOADED_ROWS):
+        return True
     build, _ = _scheduled(plan, Step(tokens=sequences, sequences=sequences, outputs=sequences), pins=True)
     return all(node.home == plan.where.blocks[index] for index, node in build.attentions)
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from capienza.architecture.gguf import describe_gguf
-from capienza.architecture.gguf_rules.tensors import split_name
 from capienza.architecture.model import Layer
 from capienza.formats.tensor import Tensor
 
@@ -46,10 +45,6 @@ class LlamaModel(msgspec.Struct, frozen=True, kw_only=True):
         value = self.keys.get(key)
         return value if isinstance(value, int) else default
 
-    def has(self, name: str) -> bool:
-        """True when the table has that tensor."""
-        return any(tensor.name == name for tensor in self.tensors)
-
 
 def llama_model(metadata: Mapping[str, Any], tensors: Sequence[Tensor], file: str) -> LlamaModel:
     """The model in a GGUF header. Raises `InputError` for what `describe_gguf` refuses."""
@@ -67,12 +62,3 @@ def llama_model(metadata: Mapping[str, Any], tensors: Sequence[Tensor], file: st
         alignment=metadata.get("general.alignment", DEFAULT_ALIGNMENT),
         parts=metadata.get("split.count", 1) or 1,
     )
-
-
-def by_block(tensors: Sequence[Tensor]) -> dict[int | None, dict[str, Tensor]]:
-    """The tensors of each block by their name inside it; outside the blocks under None."""
-    found: dict[int | None, dict[str, Tensor]] = {}
-    for tensor in tensors:
-        block, name = split_name(tensor.name)
-        found.setdefault(block, {})[name] = tensor
-    return found

@@ -26,8 +26,8 @@ class LlamaRuntime(msgspec.Struct, frozen=True, kw_only=True):
 
     `tensor_split` None: layers are shared out by the free memory of each device, `free_bytes` (None: equal).
     `repack` is what the CPU's kernels ask for, when no device has pinned memory to hold host weights.
-    `n_outputs` None: logits for a whole batch. `f16_copies`: CUDA keeps f16 copies of a quantised cache's layer.
-    `snapshots` are the states that speculative decoding can go back to (`n_rs_seq`).
+    `n_outputs` None: as many rows of logits as the server of that build reserves; `snapshots` the states that
+    speculative decoding can go back to (`n_rs_seq`); `f16_copies`: CUDA keeps f16 copies of a quantised layer.
     """
 
     devices: tuple[str, ...] = ()
@@ -81,11 +81,6 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     ubatch: int
     outputs: int
 
-    @property
-    def context(self) -> int:
-        """Cells of all streams."""
-        return self.cells * self.streams
-
 
 def sizes_of(runtime: LlamaRuntime, trained_context: int) -> Sizes:
     """The sizes that the engine makes of the request; without a stated context, that of the model's training."""
@@ -96,5 +91,6 @@ def sizes_of(runtime: LlamaRuntime, trained_context: int) -> Sizes:
     context = padded(asked, era.context_padding)
     streams = 1 if runtime.kv_unified or not era.has_streams else runtime.n_seq_max
     cells = padded(context // streams, era.cell_padding)
-    outputs = min(ubatch, runtime.n_outputs or batch)
+    rows = batch if era.reserves_all_rows else runtime.n_seq_max * (1 + runtime.snapshots)
+    outputs = min(ubatch, runtime.n_outputs or rows)
     return Sizes(cells=cells, streams=streams, batch=batch, ubatch=min(ubatch, cells * streams), outputs=outputs)

@@ -21,6 +21,7 @@ from capienza.predict.inference.llamacpp.runtime import LlamaRuntime, Sizes
 
 SECTIONED = frozenset({"glm4v", "qwen2vl", "qwen35", "qwen35moe", "qwen3vl", "qwen3vlmoe"})
 """Rotary positions in sections (`n_pos_per_embd` 4)."""
+ROTARY_TABLES = ("rope_freqs.weight", "rope_factors_long.weight")
 SMALL_BATCH = 32
 """Tokens below which norms are kept on their layer's device even when the host holds layers."""
 
@@ -47,10 +48,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """Backends by number: of every block, of the CPU; the owner of every weight and of every block's cache."""
+    """Backends by number: of every block, of the CPU; the memory of every backend, weight and block's cache by name."""
 
     blocks: tuple[int, ...]
     cpu: int
+    owners: tuple[str, ...]
     weights: Mapping[str, str]
     caches: tuple[str, ...]
     tied_output: str | None
@@ -158,9 +160,19 @@ class Build:
         bias = self.weight(f"{name}.bias")
         return same("add", result, bias) if bias is not None else result
 
-    def rope(self, x: Node) -> Node:
-        """Rotated by the positions."""
-        return same("rope", x, self.positions, self.weight("rope_freqs.weight"))
+    def rope(self, x: Node, block: int) -> Node:
+        """Rotated by the positions; the table of factors stands on every device that has blocks."""
+        factors = None
+        for name in ROTARY_TABLES:
+            tensor = self.tensors.get(name)
+            if tensor is not None:
+                owner = self.where.owners[self.where.blocks[block]]
+                key = f"{name}@{owner}"
+                if key not in self._weights:
+                    self._weights[key] = weight(four(tensor.shape[::-1]), tensor.dtype, owner)
+                factors = self._weights[key]
+                break
+        return same("rope", x, self.positions, factors)
 
     def state_cache(self, layer: Layer, part: str) -> Node:
         """The states of one layer, a row for each sequence and each one that can be gone back to."""

@@ -27,8 +27,10 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """One architecture. `forward_norm` is the norm before the feed-forward part.
 
     `post_norms`: norms after attention and feed-forward. `scales_input`, `scales_queries`: extra factors.
-    `late_rows`: all tokens go through all blocks, and rows are taken after the last one, `rows_after_norm` even after
-    its norm. `keeps_hidden`: the last hidden state is an output of its own. `adds_swapped`: the residual comes first.
+    `scales_residual`: what is added to the residual, and the logits, are scaled first.
+    `residual_first`: the residual is the first operand of the sums. `unrotated_every`: one block in so many has no
+    positions. `late_rows`: all tokens go through all blocks, and rows are taken after the last one, with
+    `rows_after_norm` after its norm. `keeps_hidden`: the last hidden state is an output of its own.
     """
 
     forward_norm: str = "ffn_norm"
@@ -38,8 +40,10 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     late_rows: bool = False
     rows_after_norm: bool = False
     keeps_hidden: bool = False
-    adds_swapped: bool = False
+    residual_first: Literal["never", "after_forward", "always"] = "never"
     caps_logits: bool = False
+    scales_residual: bool = False
+    unrotated_every: int = 0
     mixture: Mixture = Mixture()
     mixture_from_keys: bool = False
     mixer: Literal["attention", "latent", "hybrid_delta", "hybrid_conv", "beside_mamba2"] = "attention"
@@ -48,8 +52,13 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 SANDWICH = ("post_attention_norm", "post_ffw_norm")
 PLAIN = Family()
 FAMILIES: dict[str, Family] = {
-    **dict.fromkeys(("llama", "mistral3", "qwen2", "qwen3", "qwen3moe", "internlm2", "smollm3"), PLAIN),
+    **dict.fromkeys(("llama", "mistral3", "qwen2", "qwen3", "qwen3moe", "internlm2"), PLAIN),
     "qwen2moe": Family(mixture=Mixture(is_normed=False)),
+    "smollm3": Family(unrotated_every=4),
+    "seed_oss": Family(forward_norm="post_attention_norm"),
+    "glm4moe": Family(forward_norm="post_attention_norm", mixture_from_keys=True),
+    "phi3": Family(scales_queries=True, residual_first="after_forward"),
+    **dict.fromkeys(("granite", "granitemoe"), Family(scales_residual=True)),
     "gemma2": Family(post_norms=SANDWICH, scales_input=True, scales_queries=True, caps_logits=True),
     "gemma3": Family(post_norms=SANDWICH, scales_input=True, scales_queries=True),
     "glm4": Family(post_norms=SANDWICH),
@@ -60,7 +69,7 @@ FAMILIES: dict[str, Family] = {
         mixture=Mixture(gating="softmax_weight", is_normed=False),
     ),
     "deepseek2": Family(mixer="latent", mixture_from_keys=True),
-    "lfm2": Family(mixer="hybrid_conv", adds_swapped=True, mixture_from_keys=True),
+    "lfm2": Family(mixer="hybrid_conv", residual_first="always", mixture_from_keys=True),
     "falcon-h1": Family(mixer="beside_mamba2"),
     **dict.fromkeys(
         ("qwen35", "qwen35moe"),
@@ -92,7 +101,7 @@ def _embedded(build: Build, family: Family) -> Node:
     build.add(cur)
     if build.runtime.era.has_vector_input:
         build.add(build.input("vectors", width, tokens))
-    return same("scale", cur) if family.scales_input else cur
+    return same("scale", cur) if family.scales_input or build.model.keys.get("embedding_scale") else cur
 
 
 def _block(build: Build, family: Family, layer: Layer, x: Node, *, takes_rows: bool) -> Node:
@@ -110,13 +119,17 @@ def _block(build: Build, family: Family, layer: Layer, x: Node, *, takes_rows: b
             cur, x = _rows(build, cur), _rows(build, x)
         if family.post_norms:
             cur = build.norm(cur, f"{start}{family.post_norms[0]}", index)
-        residual = same("add", x, cur) if family.adds_swapped else same("add", cur, x)
+        if family.scales_residual:
+            cur = same("scale", cur)
+        residual = same("add", x, cur) if family.residual_first == "always" else same("add", cur, x)
     cur = build.norm(residual, f"{start}{family.forward_norm}", index)
     cur = _forward(build, family, start, cur)
     if family.post_norms:
         is_gemma = family.scales_input
         cur = build.norm(cur, f"{start}{family.post_norms[1]}", None if is_gemma else index)
-    return same("add", residual, cur) if family.adds_swapped else same("add", cur, residual)
+    if family.scales_residual:
+        cur = same("scale", cur)
+    return same("add", residual, cur) if family.residual_first != "never" else same("add", cur, residual)
 
 
 def _rows(build: Build, x: Node) -> Node:
@@ -144,7 +157,10 @@ def attention(build: Build, family: Family, layer: Layer, cur: Node) -> Node:
     q, k, v = heads_of(build, layer.attention, cur, start)
     if build.weight(f"{start}attn_q_norm.weight") is not None:
         q, k = build.norm(q, f"{start}attn_q_norm", index), build.norm(k, f"{start}attn_k_norm", index)
-    q, k = build.rope(q), build.rope(k)
+    if not family.unrotated_every or (index + 1) % family.unrotated_every:
+        q, k = build.rope(q, index), build.rope(k, index)
+    if build.model.keys.get("attention.temperature_scale"):
+        q = same("mul", q, build.input("query_scales", 1, 1, build.step.tokens))
     if family.scales_queries:
         q = same("scale", q)
     return build.linear(attend(build, layer, q, k, v), f"{start}attn_output")
@@ -163,7 +179,7 @@ def _gated_attention(build: Build, layer: Layer, cur: Node) -> Node:
     k = build.norm(reshape(k, head, kv_heads, tokens), f"{start}attn_k_norm", index)
     gate = contiguous(view(both, (head, heads, tokens), steps), (head * heads, tokens, 1, 1))
     v = reshape(v, layer.attention.value_head_dim, kv_heads, tokens)
-    answer = attend(build, layer, build.rope(q), build.rope(k), v)
+    answer = attend(build, layer, build.rope(q, index), build.rope(k, index), v)
     return build.linear(same("mul", answer, same("unary", gate)), f"{start}attn_output")
 
 
@@ -204,6 +220,8 @@ def _head(build: Build, family: Family, cur: Node) -> None:
         cur = _rows(build, cur)
         cur.is_output = True
     logits = Node("mul_mat", (build.head.ne[1], cur.ne[1], 1, 1), "fp32", (build.head, cur))
+    if family.scales_residual:
+        logits = same("scale", logits)
     if family.caps_logits or "final_logit_softcapping" in build.model.keys:
         logits = same("scale", same("unary", same("scale", logits)))
     logits.is_output = True

@@ -126,4 +126,10 @@ def shared_expert(build: Build, x: Node, start: str) -> Node | None:
         return None
     answer = dense(build, x, start, "_shexp")
     gate = build.weight(f"{start}ffn_gate_inp_shexp.weight")
-    return answer if gate is None else same("mul", answer, same("unary", product(gate, x)))
+    if gate is None:
+        return answer
+    opening = product(gate, x)
+    opened = same("unary", opening)
+    if build.model.architecture == "qwen2moe":
+        opened = same("div", opened, opening)
+    return same("mul", answer, opened)

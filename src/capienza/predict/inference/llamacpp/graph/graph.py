@@ -11,7 +11,7 @@ from capienza.predict.inference.llamacpp.graph.operations import four
 
 
 class Graph:
-    """Nodes and leaves; `weights` and `caches` hand out one tensor for each memory that exists."""
+    """Nodes in the order in which they run, and leaves."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from capienza.predict.inference.llamacpp.backend import CPU
+from capienza.predict.inference.llamacpp.backend import CPU, MAPPED
 from capienza.predict.inference.llamacpp.graph.graph import Graph
 from capienza.predict.inference.llamacpp.graph.node import VIEWS, Node
 
@@ -27,7 +27,7 @@ Placed = list[tuple[Node, int]]
 
 
 class Scheduler:
-    """`devices` are the backends before the CPU; `first_repacked`: host weights in a layout that no device can read."""
+    """`devices` are the backends before the CPU; `copies` of every input; `op_offload` as the engine option."""
 
     def __init__(self, devices: Sequence[str], *, copies: int, op_offload: bool) -> None:
         self.numbers = {device: number for number, device in enumerate(devices)}
@@ -173,4 +173,4 @@ def _copy(source: Node, home: int) -> Node:
 
 def is_host(owner: str) -> bool:
     """True for host memory that a device can copy from; repacked weights cannot be."""
-    return owner == CPU or owner == "CPU_Mapped" or owner.endswith("_Host")
+    return owner in (CPU, MAPPED) or owner.endswith("_Host")
