@@ -87,7 +87,7 @@ def llamacpp_row(row: Row) -> Iterator[Scored]:
             measured=found.measured_bytes,
             rounding=float(found.rounding_bytes),
             status=found.status,
-            reason=found.reason,
+            reason="" if found.reason is None else str(found.reason),
         )
 
 
