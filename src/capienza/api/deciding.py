@@ -25,10 +25,10 @@ from capienza.evidence.record import Record
 from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
+from capienza.predict.answer import open_notes
 from capienza.predict.model import Model, resident_format
-from capienza.predict.options import option_notes
 from capienza.predict.served import NO_GPU, EngineAnswer, GpuFacts
-from capienza.predict.sizing import ask_engine, build_ledger, cache_format
+from capienza.predict.sizing import Answer, ask_engine, build_ledger, cache_format
 
 CATALOGUE = "catalogue"
 ONE_FOR_ALL = ("gpu:0",)
@@ -77,7 +77,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
     """
     staged = isinstance(card.placement, Placement) and card.placement.pipeline_parallel > 1
     alike = None if staged else ONE_FOR_ALL
-    known: dict[tuple[int, GpuFacts], tuple[Ledger, Shortfall | None]] = {}
+    known: dict[tuple[int, GpuFacts], tuple[Ledger, Answer | None]] = {}
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
     architecture = model.architecture
 
@@ -87,12 +87,12 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
         found = known.get((gpus, facts))
         if found is None:
             answer = ask_engine(card, model, gpus, facts)
-            found = known[gpus, facts] = build_ledger(card, model, gpus, alike, answer), shortfall_of(answer)
-        ledger, shortfall = found
+            found = known[gpus, facts] = build_ledger(card, model, gpus, alike, answer), answer
+        ledger, answer = found
         return Sizing(
             ledger=ledger,
             capacity=capacity_from(gpu, others or 0),
-            refusals=(*([model.refusal] if model.refusal else []), *model.differences, *option_notes(card)),
+            refusals=(*([model.refusal] if model.refusal else []), *model.differences, *open_notes(card, answer)),
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
             stretched_positions=None if architecture is None else architecture.stretched_positions,
@@ -101,15 +101,15 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             weight_format=card.weights.format or resident_format(model),
             kv_format=cache_format(card, model) if card.task == "inference" else None,
             source=f"capienza {__version__}",
-            shortfall=shortfall,
+            shortfall=shortfall_of(answer),
         )
 
     return sizing
 
 
-def shortfall_of(answer: EngineAnswer | None) -> Shortfall | None:
+def shortfall_of(answer: Answer | None) -> Shortfall | None:
     """The engine's pool beside the load that it does not hold at once; None where it does, or where that is open."""
-    if answer is None:
+    if not isinstance(answer, EngineAnswer):
         return None
     rank = answer.served.tightest
     pool, required = rank.offer.pool_bytes, rank.required

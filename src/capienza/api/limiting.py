@@ -139,5 +139,5 @@ class _Search:
         return Need(
             peak=ledger.predicted_peak(device),
             amounts={entry.name: entry.amount.expected for entry in ledger.on(device) if entry.amount is not None},
-            is_covered=None if answer is None else answer.served.tightest.is_covered,
+            is_covered=None if answer is None else answer.is_covered,
         )

@@ -9,6 +9,7 @@ from capienza.errors import Message, template
 from capienza.ledger.capacity import Capacity, FitWord, exceeds, fit_word
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
+from capienza.predict.llama_served import LlamaAnswer
 from capienza.predict.model import Model
 from capienza.predict.options import option_notes
 from capienza.predict.served import EngineAnswer
@@ -56,7 +57,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     ledger: Ledger
     fit: GpuFit | None = None
-    answer: EngineAnswer | None = None
+    answer: EngineAnswer | LlamaAnswer | None = None
 
     def entries(self, name: str) -> tuple[Entry, ...]:
         """The entries of that name, one for each GPU."""
@@ -93,7 +94,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         found += model.architecture.notes if model.architecture else ()
         found += [model.refusal] if model.refusal else []
         found += self.answer.notes if self.answer else ()
-        found += (*model.differences, *self._too_long(), *option_notes(self.card))
+        found += (*model.differences, *self._too_long(), *open_notes(self.card, self.answer))
         return tuple(dict.fromkeys(found))
 
     def _left_out(self) -> tuple[Message, ...]:
@@ -112,6 +113,11 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         if reach is not None and required.total <= reach:
             return (WITHIN_STRETCH(required=required.total, limit=limit, reach=reach),)
         return (BEYOND_LIMIT(required=required.total, limit=limit),)
+
+
+def open_notes(card: Card, answer: EngineAnswer | LlamaAnswer | None) -> tuple[Message, ...]:
+    """Settings that leave nothing proved; llama.cpp's answer names its own."""
+    return () if isinstance(answer, LlamaAnswer) else option_notes(card)
 
 
 def worst_device(ledger: Ledger) -> str:

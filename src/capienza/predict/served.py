@@ -59,6 +59,11 @@ class EngineAnswer(msgspec.Struct, frozen=True):
     option_notes: tuple[Message, ...] = ()
 
     @property
+    def is_covered(self) -> bool | None:
+        """Does the engine run the required load at once? None where that is not known."""
+        return self.served.tightest.is_covered
+
+    @property
     def notes(self) -> tuple[Message, ...]:
         """Which rules, defaults and totals were taken."""
         total = self.gpu.total_bytes

@@ -11,6 +11,7 @@ from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import WEIGHTS, Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
+from capienza.predict.llama_served import LlamaAnswer, llama_answer, llama_entries
 from capienza.predict.model import LACKING, Model, stored_format
 from capienza.predict.number_formats import TORCH_DTYPES, Doubt
 from capienza.predict.options import open_options, without_floor
@@ -25,9 +26,18 @@ from capienza.predict.unknowns import (
     missing_entry,
     unknown_entry,
 )
-from capienza.predict.weights import FROM_FIELD, FROM_LAYERS, per_gpu, share, weight_bytes, weights_entry
+from capienza.predict.weights import (
+    FROM_FIELD,
+    FROM_LAYERS,
+    WeightBytes,
+    per_gpu,
+    share,
+    weight_bytes,
+    weights_entry,
+)
 from capienza.units import Range
 
+Answer = EngineAnswer | LlamaAnswer
 CACHE = template("predict.formula-cache", "{sequences} x ({layers}) = {total} B")
 WINDOWED = template(
     "predict.formula-windowed-cache",
@@ -65,7 +75,7 @@ def build_ledger(
     model: Model,
     gpus: int = 1,
     devices: tuple[str, ...] | None = None,
-    answer: EngineAnswer | None = None,
+    answer: Answer | None = None,
 ) -> Ledger:
     """The ledger of one copy of the model on `gpus` GPUs, or of only those of them that `devices` names.
 
@@ -80,8 +90,7 @@ def build_ledger(
     entries: list[Entry] = []
     for device in devices:
         if answer is not None:
-            held = served_entries(answer, device, weights)
-            entries.extend(_provable(entry, card, model, _doubt(entry.name, card)) for entry in held)
+            entries.extend(_answered(answer, card, model, device, weights))
             entries.extend(_conversion(card, model, device))
             continue
         whole = weights_entry(weights, device, gpus, phases)
@@ -93,12 +102,23 @@ def build_ledger(
     return Ledger(entries=tuple(entries), gpus=devices)
 
 
-def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> EngineAnswer | None:
+def _answered(answer: Answer, card: Card, model: Model, device: str, weights: WeightBytes) -> list[Entry]:
+    """The engine's entries; llama.cpp's own reader of options says what they leave proved."""
+    if isinstance(answer, LlamaAnswer):
+        return llama_entries(answer, device)
+    held = served_entries(answer, device, weights)
+    return [_provable(entry, card, model, _doubt(entry.name, card)) for entry in held]
+
+
+def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> Answer | None:
     """What the card's engine takes and offers on `gpus` GPUs; None where its rules, or what they need, are not known.
 
     `gpu` is what is known of each: an engine may take other defaults on a larger card. Raises `InputError` for a
     placement, an option or a format that cannot be.
     """
+    llama = llama_answer(card, model, gpus)
+    if llama is not None:
+        return llama
     return engine_answer(card, model, gpus, gpu, cache_format(card, model) if card.task == "inference" else None)
 
 

@@ -5,22 +5,45 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from capienza.i18n.translator import Say
+from capienza.i18n.translator import Say, mark
 from capienza.predict.inference.serving import Offer, RankFigures
+from capienza.predict.llama_served import ENGINE, LlamaAnswer
 from capienza.predict.served import EngineAnswer
 from capienza.report.blocks import Block, Heading, Paragraph, Table
+from capienza.units import MIB
 
+BUFFER_LABELS = {
+    "model_buffer": mark("model buffer"),
+    "kv_buffer": mark("KV buffer"),
+    "rs_buffer": mark("state buffer"),
+    "compute_buffer": mark("compute buffer"),
+    "output_buffer": mark("output buffer"),
+}
 NO_POOL = Offer()
 """The offer of an engine that takes memory as it needs it."""
 
 
-def engine_data(answer: EngineAnswer) -> dict[str, Any]:
-    """The offer of each stage; null where the card's CUDA total is not known."""
+def engine_data(answer: EngineAnswer | LlamaAnswer) -> dict[str, Any]:
+    """The offer of each stage; null where the card's CUDA total is not known. Of llama.cpp its buffers by device."""
+    if isinstance(answer, LlamaAnswer):
+        return {
+            "name": ENGINE,
+            "buffers": [
+                {
+                    "kind": buffer.kind,
+                    "device": buffer.device,
+                    "status": buffer.status,
+                    "expected_bytes": buffer.amount.expected,
+                }
+                for buffer in answer.buffers.buffers
+            ],
+            "is_load_covered": answer.is_covered,
+        }
     return {
         "name": answer.engine,
         "version": answer.serving.version,
         "stages": [_stage_data(rank) for rank in answer.served.ranks],
-        "is_load_covered": answer.served.tightest.is_covered,
+        "is_load_covered": answer.is_covered,
     }
 
 
@@ -31,8 +54,10 @@ def _stage_data(rank: RankFigures) -> dict[str, Any]:
     return {"stage": rank.stage, **words, "required_bytes": None if required is None else required.expected}
 
 
-def engine_blocks(answer: EngineAnswer, say: Say) -> list[Block]:
+def engine_blocks(answer: EngineAnswer | LlamaAnswer, say: Say) -> list[Block]:
     """For comparison with the engine's own log; the stage that offers least decides."""
+    if isinstance(answer, LlamaAnswer):
+        return _buffer_blocks(answer, say)
     rank = answer.served.tightest
     if rank.offer == NO_POOL:
         return []
@@ -42,6 +67,26 @@ def engine_blocks(answer: EngineAnswer, say: Say) -> list[Block]:
     heading = Heading(say("What {engine} will offer", engine=answer.engine))
     table = Table(columns=(say("figure"), say("per GPU"), say("basis")), rows=tuple(rows), numeric=(1,))
     return [heading, table, Paragraph(_covered_text(rank, say))]
+
+
+def _buffer_blocks(answer: LlamaAnswer, say: Say) -> list[Block]:
+    """One row for each buffer, in MiB with two decimals as llama.cpp prints them."""
+    rows = tuple(
+        (
+            buffer.device,
+            say(BUFFER_LABELS[buffer.kind]),
+            say.number(Decimal(buffer.amount.expected) / MIB, 2),
+            say("exact") if buffer.status == "exact" else say("estimated"),
+        )
+        for buffer in sorted(answer.buffers.buffers, key=lambda buffer: (buffer.device, buffer.kind))
+        if buffer.amount.expected
+    )
+    columns = (say("device"), say("buffer"), "MiB", say("origin"))
+    return [
+        Heading(say("What {engine} will print", engine=ENGINE)),
+        Table(columns=columns, rows=rows, numeric=(2,)),
+        Paragraph(say("Buffers named CPU and those that end in Host are memory of the host, not of a GPU.")),
+    ]
 
 
 def _rows(rank: RankFigures, say: Say) -> tuple[tuple[str, str, str], ...]:

@@ -18,6 +18,7 @@ ENTRY_LABELS = {
     "non_torch": mark("engine: outside PyTorch"),
     "cuda_graph": mark("CUDA graphs"),
     "context": mark("CUDA context"),
+    "runtime_pool": mark("engine: pool of temporary matrices"),
     "compute_buffer": mark("compute buffer"),
     "output_buffer": mark("output buffer"),
     "load_conversion": mark("format conversion while loading"),

@@ -19,7 +19,9 @@ from capienza.validate.llamacpp_model import NAMES, Layout, model_of, stated_key
 
 Row = Mapping[str, Any]
 
-NO_ARCHITECTURE = template("validate.llamacpp-no-architecture", "the row states no architecture or no number of layers")()
+NO_ARCHITECTURE = template(
+    "validate.llamacpp-no-architecture", "the row states no architecture or no number of layers"
+)()
 AMX_HOST = "own run, CPU"
 """The machine of these runs has AMX (reference/llamacpp-local.md)."""
 
