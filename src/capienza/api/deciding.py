@@ -6,6 +6,7 @@ import datetime
 import zoneinfo
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from capienza import __version__
 from capienza.api.models import model_of
@@ -26,9 +27,12 @@ from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
 from capienza.predict.answer import open_notes
+from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import Model, resident_format
-from capienza.predict.served import NO_GPU, EngineAnswer, GpuFacts
-from capienza.predict.sizing import Answer, ask_engine, build_ledger, cache_format
+from capienza.predict.sizing import ask_engine, build_ledger, cache_format
+
+if TYPE_CHECKING:
+    from capienza.predict.sizing import Answer
 
 CATALOGUE = "catalogue"
 ONE_FOR_ALL = ("gpu:0",)
@@ -109,6 +113,8 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
 
 def shortfall_of(answer: Answer | None) -> Shortfall | None:
     """The engine's pool beside the load that it does not hold at once; None where it does, or where that is open."""
+    from capienza.predict.served import EngineAnswer
+
     if not isinstance(answer, EngineAnswer):
         return None
     rank = answer.served.tightest

@@ -14,8 +14,8 @@ from capienza.decide.limits import Limit, Need, limit
 from capienza.errors import InputError, Place, UsageError, template
 from capienza.ledger.capacity import Capacity, capacity_from
 from capienza.predict.answer import worst_device
+from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model
-from capienza.predict.served import GpuFacts
 from capienza.predict.sizing import ask_engine, build_ledger
 
 NEEDS_LOAD = template(

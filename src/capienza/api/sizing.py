@@ -12,7 +12,7 @@ from capienza.api.models import model_of
 from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
 from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
-from capienza.predict.served import NO_GPU, GpuFacts
+from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.sizing import ask_engine, build_ledger
 
 if TYPE_CHECKING:

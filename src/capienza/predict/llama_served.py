@@ -68,6 +68,11 @@ class LlamaAnswer(msgspec.Struct, frozen=True):
     is_proved: bool
     is_covered: bool = True
 
+    @property
+    def reads_options(self) -> bool:
+        """The notes name every option that is not understood, and floors go by them."""
+        return True
+
 
 def llama_answer(card: Card, model: Model, gpus: int) -> LlamaAnswer | None:
     """The buffers of a card's GGUF file; None where the card asks another engine, or leaves the load open.

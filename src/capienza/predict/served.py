@@ -19,6 +19,7 @@ from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import WEIGHTS
 from capienza.predict.calibration import Calibration, shipped
+from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.inference.serving import Figure, RankFigures, Served, Serving
 from capienza.predict.model import Model
 from capienza.predict.placement import Split, check_split
@@ -28,20 +29,6 @@ from capienza.units import Range
 LOADED_EXTRA = "loaded_extra"
 BLOCKS = "blocks"
 """The kind of a figure that follows from whole blocks alone: nothing of it is calibrated."""
-
-
-class GpuFacts(msgspec.Struct, frozen=True):
-    """What is known of one GPU before a run: CUDA's total and the name. None and "" are unknown.
-
-    `is_estimated`: CUDA's total was not collected for this card, and is taken from the driver's.
-    """
-
-    total_bytes: int | None = None
-    name: str = ""
-    is_estimated: bool = False
-
-
-NO_GPU = GpuFacts()
 ESTIMATED_TOTAL = template(
     "predict.estimated-cuda-total",
     "no CUDA total was collected for this card: {total_bytes} is taken, the usual share of the driver's total",
@@ -57,6 +44,11 @@ class EngineAnswer(msgspec.Struct, frozen=True):
     served: Served
     gpu: GpuFacts = NO_GPU
     option_notes: tuple[Message, ...] = ()
+
+    @property
+    def reads_options(self) -> bool:
+        """Do the notes name every option that leaves something unproved? Here that is for the card's reader."""
+        return False
 
     @property
     def is_covered(self) -> bool | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from capienza.card.model import Card, Placement
@@ -11,11 +13,10 @@ from capienza.ledger.entry import Entry, Input
 from capienza.ledger.ledger import WEIGHTS, Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
-from capienza.predict.llama_served import LlamaAnswer, llama_answer, llama_entries
+from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import LACKING, Model, stored_format
 from capienza.predict.number_formats import TORCH_DTYPES, Doubt
 from capienza.predict.options import open_options, without_floor
-from capienza.predict.served import NO_GPU, EngineAnswer, GpuFacts, engine_answer, served_entries
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
     INFERENCE_MISSING,
@@ -37,7 +38,12 @@ from capienza.predict.weights import (
 )
 from capienza.units import Range
 
-Answer = EngineAnswer | LlamaAnswer
+if TYPE_CHECKING:
+    from capienza.predict.llama_served import LlamaAnswer
+    from capienza.predict.served import EngineAnswer
+
+    Answer = EngineAnswer | LlamaAnswer
+
 CACHE = template("predict.formula-cache", "{sequences} x ({layers}) = {total} B")
 WINDOWED = template(
     "predict.formula-windowed-cache",
@@ -57,6 +63,7 @@ DOUBTED_BY: dict[Doubt, frozenset[str]] = {
 }
 """Codes of notes of `architecture.compare`, which is not loaded while there is nothing to compare."""
 KV_CACHE = "kv_cache"
+LLAMACPP = "llama.cpp"
 STATE = "state"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
 CACHE_FORMATS = {
@@ -104,10 +111,14 @@ def build_ledger(
 
 def _answered(answer: Answer, card: Card, model: Model, device: str, weights: WeightBytes) -> list[Entry]:
     """The engine's entries; llama.cpp's own reader of options says what they leave proved."""
-    if isinstance(answer, LlamaAnswer):
-        return llama_entries(answer, device)
-    held = served_entries(answer, device, weights)
-    return [_provable(entry, card, model, _doubt(entry.name, card)) for entry in held]
+    from capienza.predict.served import EngineAnswer, served_entries
+
+    if isinstance(answer, EngineAnswer):
+        held = served_entries(answer, device, weights)
+        return [_provable(entry, card, model, _doubt(entry.name, card)) for entry in held]
+    from capienza.predict.llama_served import llama_entries
+
+    return llama_entries(answer, device)
 
 
 def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> Answer | None:
@@ -116,10 +127,15 @@ def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> A
     `gpu` is what is known of each: an engine may take other defaults on a larger card. Raises `InputError` for a
     placement, an option or a format that cannot be.
     """
-    llama = llama_answer(card, model, gpus)
-    if llama is not None:
-        return llama
-    return engine_answer(card, model, gpus, gpu, cache_format(card, model) if card.task == "inference" else None)
+    if card.engine is None or card.task != "inference":
+        return None
+    if card.engine.name == LLAMACPP:
+        from capienza.predict.llama_served import llama_answer
+
+        return llama_answer(card, model, gpus)
+    from capienza.predict.served import engine_answer
+
+    return engine_answer(card, model, gpus, gpu, cache_format(card, model))
 
 
 def _doubt(name: str, card: Card) -> Doubt | None:

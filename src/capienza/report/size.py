@@ -9,7 +9,6 @@ from capienza.ledger.ledger import Total
 from capienza.ledger.phase import Phase
 from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
-from capienza.report.engine import engine_blocks
 from capienza.report.labels import (
     ENTRY_LABELS,
     INPUT_LABELS,
@@ -36,6 +35,8 @@ def size_document(sizing: Sizing, say: Say) -> Document:
         envelopes_table(sizing, say),
     ]
     if sizing.answer is not None:
+        from capienza.report.engine import engine_blocks
+
         blocks += engine_blocks(sizing.answer, say)
     if sizing.fit is not None:
         blocks += fit_blocks(sizing.fit, sizing, say)

@@ -16,6 +16,8 @@ MODULES = {
     "tensorrt-llm": "capienza.predict.inference.tensorrt_llm",
     "transformers": "capienza.predict.inference.transformers_generate",
 }
+LLAMACPP = "llama.cpp"
+"""It takes a GGUF file, and is asked in another way (`predict.llama_served`)."""
 UNKNOWN_ENGINE = template(
     "predict.unknown-engine",
     "the memory of engine {found} is not predicted; known: {known}",
@@ -29,6 +31,30 @@ class Engine(Protocol):
     def serve(self, serving: Serving) -> Served:
         """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
         ...
+
+
+def engine_module(name: str) -> Engine:
+    """The engine of that name. Raises `InputError` with the known names, and the near one, for another."""
+    module = MODULES.get(name)
+    if module is None:
+        raise InputError(_unknown(name), Place(key="engine.name"))
+    return cast("Engine", importlib.import_module(module))
+
+
+def known_engine_note(name: str) -> tuple[Message, ...]:
+    """A word on an engine whose memory is not predicted; nothing for the others."""
+    return () if name in (*MODULES, LLAMACPP) else (_unknown(name),)
+
+
+def _unknown(name: str) -> Message:
+    known = (*MODULES, LLAMACPP)
+    near = difflib.get_close_matches(name[:60].lower().replace("_", "-"), known, n=1, cutoff=0.6)
+    return with_suggestion(UNKNOWN_ENGINE(found=name[:60], known=known), near[0] if near else None)
+
+
+def serve(self, serving: Serving) -> Served:
+    """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
+    ...
 
 
 def engine_module(name: str) -> Engine:
