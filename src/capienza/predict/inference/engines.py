@@ -52,21 +52,6 @@ def _unknown(name: str) -> Message:
     return with_suggestion(UNKNOWN_ENGINE(found=name[:60], known=known), near[0] if near else None)
 
 
-def serve(self, serving: Serving) -> Served:
-    """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
-    ...
-
-
-def engine_module(name: str) -> Engine:
-    """The engine of that name. Raises `InputError` with the known names, and the near one, for another."""
-    module = MODULES.get(name)
-    if module is None:
-        near = difflib.get_close_matches(name[:60].lower().replace("_", "-"), MODULES, n=1, cutoff=0.6)
-        message = UNKNOWN_ENGINE(found=name[:60], known=tuple(MODULES))
-        raise InputError(with_suggestion(message, near[0] if near else None), Place(key="engine.name"))
-    return cast("Engine", importlib.import_module(module))
-
-
 def serve(engine_name: str, serving: Serving) -> Served:
     """What the engine takes and offers. Raises `InputError` for an engine that is not known."""
     return engine_module(engine_name).serve(serving)
