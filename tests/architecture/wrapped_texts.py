@@ -161,7 +161,46 @@ def muse_spark_text(random: Random) -> Config:
     return config
 
 
+def step3p5(random: Random) -> Config:
+    config = frame(random) | {"head_dim": 4, "sliding_window": random.choice([5, 7])}
+    config |= {"n_routed_experts": random.randint(2, 5), "num_experts_per_tok": 2}
+    config |= {"moe_intermediate_size": random.randint(1, 20), "share_expert_dim": random.randint(1, 20)}
+    if flag(random):
+        config["moe_num_experts"] = config.pop("n_routed_experts")
+    kinds = types(random, config, "sliding_attention", "full_attention")
+    maybe(random, config, attention_bias=flag(random), mlp_bias=flag(random), layer_types=kinds)
+    maybe(random, config, num_nextn_predict_layers=2)
+    stated = {"mlp_layer_types": mlp_types(random, config), "moe_layers_enum": "1,2"}
+    config |= dict([random.choice(list(stated.items()))])
+    more = 2 * config["num_attention_heads"]
+    maybe(random, config, attention_other_setting={"num_attention_heads": more, "head_dim": 4})
+    return config
+
+
+def kosmos(random: Random) -> Config:
+    heads = random.choice([1, 2, 4])
+    return {
+        "embed_dim": 8 * heads,
+        "attention_heads": heads,
+        "layers": random.randint(1, 4),
+        "ffn_dim": random.randint(1, 40),
+        "vocab_size": random.randint(50, 90),
+        "max_position_embeddings": 64,
+    }
+
+
+def kosmos_2_text_model(random: Random) -> Config:
+    return kosmos(random) | {"add_cross_attention": flag(random)}
+
+
+def blip_text_model(random: Random) -> Config:
+    config = frame(random, grouped=False) | {"is_decoder": random.random() < 0.7}
+    config.pop("tie_word_embeddings", None)
+    return config
+
+
 TEXTS = {
+    "blip_text_model": blip_text_model,
     "cosmos3_edge_text": cosmos3_edge_text,
     "deepseek_ocr2_text": deepseek_ocr2_text,
     "ernie4_5_vl_moe_text": ernie4_5_vl_moe_text,
@@ -173,6 +212,8 @@ TEXTS = {
     "granite_docling_text": granite_text,
     "hunyuan_vl_text": hunyuan_vl_text,
     "hy_v4_vl_text": hy_v4_vl_text,
+    "kosmos_2_5_text_model": kosmos,
+    "kosmos_2_text_model": kosmos_2_text_model,
     "mistral4": mistral4,
     "mistral_large4_text": mistral_large4_text,
     "molmo2_text": molmo2_text,
@@ -181,5 +222,6 @@ TEXTS = {
     "paddleocr_vl_text": paddleocr_vl_text,
     "qwen2_5_omni_text": qwen2_5_omni_text,
     "qwen3_omni_moe_text": qwen3_omni_moe_text,
+    "step3p5": step3p5,
     "unlimited_ocr_text": unlimited_ocr_text,
 }

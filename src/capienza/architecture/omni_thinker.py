@@ -10,10 +10,12 @@ from capienza.errors import phrase
 
 def describe_thinker(config: Config, text_type: str) -> Architecture:
     """The text side of `thinker_config`; the class never ties the head of a file that says nothing."""
+    model_type = config.text("model_type")
     if config.nested:
-        direction = phrase("the weights would come out too small")
-        config.not_understood("model_type", config.text("model_type"), NESTED, direction)
-    thinker = config.section("thinker_config")
-    if thinker is None:
+        config.not_understood("model_type", model_type, NESTED, phrase("the weights would come out too small"))
+    part = config.section("thinker_config")
+    if part is None:
         config.refuse("thinker_config", MISSING(key="thinker_config"))
+    thinker = Config({**part.mapping, "model_type": model_type}, config.file, prefix=part.prefix, parent=config)
+    thinker.nested = False  # it holds a text part of its own, as a whole file does
     return describe_text_side(thinker, text_type, whole_tied=False)

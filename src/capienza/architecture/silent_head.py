@@ -24,17 +24,18 @@ SILENT_HEAD = template(
 
 def describe_silent_head(config: Config, default_type: str) -> Architecture:
     """The text side; the text part says of the head what the whole file leaves out, and a note what that may change."""
-    return _noted(config, describe_text_side(config, default_type))
+    return note_silent_head(config, describe_text_side(config, default_type))
 
 
-def describe_either_head(config: Config, default_type: str) -> Architecture:
-    """The same where one part that ties is enough, and the text's class ties; older files are flat."""
+def describe_either_head(config: Config, default_type: str, *, flat: bool = False) -> Architecture:
+    """The same where one part that ties is enough, and the text's class ties; with `flat`, older files are read."""
     part = config.section("text_config")
     says: Literal["text", "either"] = "text" if part is not None and not part.has(KEY) else "either"
-    return _noted(config, describe_text_side(config, default_type, says_tied=says, flat=True))
+    return note_silent_head(config, describe_text_side(config, default_type, says_tied=says, flat=flat))
 
 
-def _noted(config: Config, architecture: Architecture) -> Architecture:
+def note_silent_head(config: Config, architecture: Architecture) -> Architecture:
+    """The same architecture, with the note where the file says nothing and the head is counted as its own."""
     if architecture.tied_head or config.has(KEY):
         return architecture
     count = sum(parameter.elements for parameter in architecture.parameters if parameter.role == "head")

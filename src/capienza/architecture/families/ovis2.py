@@ -6,12 +6,13 @@ import msgspec
 
 from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
-from capienza.architecture.silent_head import describe_silent_head
+from capienza.architecture.silent_head import note_silent_head
+from capienza.architecture.wrapper import describe_text_side
 
 
 def build(config: Config) -> Architecture:
     """The text side of the file."""
-    architecture = describe_silent_head(config, "qwen2")
+    architecture = describe_text_side(config, "qwen2")
     if architecture.tied_head:
         return architecture
     hidden = config.integer("hidden_size", 1536)
@@ -22,4 +23,4 @@ def build(config: Config) -> Architecture:
         msgspec.structs.replace(parameter, shape=(rows, hidden)) if parameter.role == "head" else parameter
         for parameter in architecture.parameters
     ]
-    return msgspec.structs.replace(architecture, parameters=tuple(parameters))
+    return note_silent_head(config, msgspec.structs.replace(architecture, parameters=tuple(parameters)))

@@ -9,4 +9,4 @@ from capienza.architecture.silent_head import describe_either_head
 
 def build(config: Config) -> Architecture:
     """The text side of the file."""
-    return describe_either_head(config, "paddleocr_vl_text")
+    return describe_either_head(config, "paddleocr_vl_text", flat=True)
