@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from random import Random
 
 import pytest
@@ -318,3 +319,42 @@ def test_a_silent_file_keeps_the_head_of_its_text_part_and_a_note_gives_the_diff
     note = next(note for note in own.notes if note.code == "architecture.silent-head")
     assert note.parameters["count"] == own.num_parameters - shared.num_parameters > 0
     assert "architecture.silent-head" not in {note.code for note in shared.notes}
+
+
+@pytest.mark.parametrize(
+    "name, text_type, older",
+    [
+        ("nemotron_h_omni", "nemotron_h", "llm_config"),
+        ("unlimited_ocr", "unlimited_ocr_text", "language_config"),
+    ],
+)
+def test_a_text_part_under_its_older_name_is_the_same(name, text_type, older):
+    config = wrapped(name, text_type, 1)
+    renamed = {key: value for key, value in config.items() if key != "text_config"} | {older: config["text_config"]}
+    assert describe(renamed).parameters == describe(config).parameters
+
+
+@pytest.mark.parametrize(
+    "name, text_type",
+    [
+        ("glm5_next", "glm5_next_text"),
+        ("hunyuan_vl", "hunyuan_vl_text"),
+        ("paddleocr_vl", "paddleocr_vl_text"),
+    ],
+)
+def test_text_keys_at_the_top_are_read_like_those_of_a_text_part(name, text_type):
+    config = wrapped(name, text_type, 1) | {"tie_word_embeddings": True}
+    flat = {"model_type": name, "tie_word_embeddings": True}
+    flat |= {key: value for key, value in config["text_config"].items() if key not in flat}
+    assert describe(flat).parameters == describe(config).parameters
+    assert describe(flat).layers == describe(config).layers
+
+
+@pytest.mark.parametrize("wrapper, text_type", WRAPPERS)
+def test_a_file_written_by_transformers_describes_the_same_text_side(wrapper, text_type):
+    """All defaults written out, nulls and derived keys included."""
+    config = wrapped(wrapper, text_type, 1)
+    written = json.loads(configure(config).to_json_string(use_diff=False))
+    ours, theirs = describe(config), describe(written)
+    assert theirs.parameters == ours.parameters
+    assert theirs.layers == ours.layers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
 from capienza.architecture.silent_head import describe_either_head
+from capienza.architecture.text_parts import with_text_part
 
 
 def build(config: Config) -> Architecture:
@@ -12,6 +13,5 @@ def build(config: Config) -> Architecture:
     vision = config.section("vision_config") or Config({}, config.file, prefix="vision_config.", parent=config)
     text = config.section("text_config")
     if text is not None:
-        part = {**text.mapping, "encoder_hidden_size": vision.integer("hidden_size", 768)}
-        config = Config({**config.mapping, "text_config": part}, config.file, prefix=config.prefix, parent=config)
+        config = with_text_part(config, {**text.mapping, "encoder_hidden_size": vision.integer("hidden_size", 768)})
     return describe_either_head(config, "blip_text_model")

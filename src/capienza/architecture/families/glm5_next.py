@@ -1,4 +1,4 @@
-"""GLM 5 Next with vision."""
+"""GLM 5 Next with vision; files without it keep the text keys at the top."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from capienza.architecture.wrapper import describe_text_side
 
 def build(config: Config) -> Architecture:
     """The text side of the file."""
-    return describe_text_side(config, "glm5_next_text", whole_tied=False)
+    return describe_text_side(config, "glm5_next_text", whole_tied=False, flat=True)

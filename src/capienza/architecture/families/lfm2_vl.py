@@ -1,4 +1,4 @@
-"""LFM2-VL."""
+"""LFM2-VL; published files say `tie_embedding`, in the whole file or in its text part."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from capienza.architecture.silent_head import describe_silent_head
 
 def build(config: Config) -> Architecture:
     """The text side of the file."""
-    return describe_silent_head(config, "lfm2")
+    return describe_silent_head(config.with_aliases(tie_word_embeddings="tie_embedding"), "lfm2")

@@ -21,6 +21,9 @@ def build(config: Config) -> Architecture:
     frame = msgspec.structs.replace(frame, tied_head=False)
     hidden = frame.hidden_size
     heads = read_heads(config, hidden, num_attention_heads=32, num_key_value_heads=8, head_dim=128)
+    bias = config.flag("attention_bias", default=False)
+    if config.flag("qkv_bias", default=bias) != bias:  # the key of the published files, which transformers passes over
+        config.contradiction("qkv_bias", config.raw("qkv_bias"), str(bias).lower())
     kind = config.text("qk_norm_type", "qwen3")
     if kind not in ("qwen3", "olmo"):
         config.not_understood("qk_norm_type", kind, "qwen3, olmo", phrase("the norms may have another size"))
@@ -30,7 +33,7 @@ def build(config: Config) -> Architecture:
         attention=full_attention(config, heads, frame.num_layers),
         mlp=Mlp(kind="dense", intermediate_size=intermediate),
         pieces=[
-            *attention_pieces(heads, hidden, bias=config.flag("attention_bias", default=False)),
+            *attention_pieces(heads, hidden, bias=bias),
             *norm("self_attn.q_norm", heads.query_width if whole else heads.head_dim),
             *norm("self_attn.k_norm", heads.key_width if whole else heads.head_dim),
             *gated_mlp(hidden, intermediate),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from capienza.architecture.model import Architecture
 from capienza.architecture.reading import Config
+from capienza.architecture.text_parts import with_text_part
 from capienza.architecture.wrapper import describe_text_side
 
 
@@ -14,5 +15,5 @@ def build(config: Config) -> Architecture:
         part = {**older.mapping, "model_type": "unlimited_ocr_text"}
         if config.has("sliding_window"):
             part["sliding_window"] = config.raw("sliding_window")
-        config = Config({**config.mapping, "text_config": part}, config.file, prefix=config.prefix, parent=config)
+        config = with_text_part(config, part)
     return describe_text_side(config, "unlimited_ocr_text", whole_tied=False)
