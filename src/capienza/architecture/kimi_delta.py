@@ -13,18 +13,22 @@ from capienza.architecture.pieces import Piece, linear, norm
 
 
 class KimiDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """Dimensions of a Kimi delta mixer; `bottleneck` gates come through one head's width (Kimi Linear)."""
+    """Dimensions of a Kimi delta mixer; `bottleneck` gates come through one head's width (Kimi Linear).
+
+    Kimi Linear alone keeps the decay of its heads in four dimensions; `flat_decay` is one.
+    """
 
     hidden: int
     heads: int
     head_dim: int
     kernel: int
     bottleneck: bool
+    flat_decay: bool = False
 
     def mixer(self, name: str) -> Mixer:
         """Its tensors and state."""
         width = self.heads * self.head_dim
-        decay = (1, 1, self.heads, 1) if self.bottleneck else (self.heads,)
+        decay = (1, 1, self.heads, 1) if self.bottleneck and not self.flat_decay else (self.heads,)
         pieces: list[Piece] = [
             *(piece for part in "qkv" for piece in linear(f"{name}.{part}_proj", width, self.hidden, "state")),
             *convolution(f"{name}.conv1d", 3 * width, self.kernel, bias=False),

@@ -81,7 +81,7 @@ def describe(config: Mapping[str, Any], file: str = "config.json") -> Architectu
 def build(config: Config) -> Architecture:
     """The architecture of one view, whole file or text part, by its model type."""
     model_type = config.text("model_type")
-    module = model_type.replace("-", "_")
+    module = _module(model_type)
     known = module.isidentifier() and module[0] != "_"
     if not known or not os.path.isfile(os.path.join(FAMILIES, f"{module}.py")):
         config.refuse("model_type", UNKNOWN_TYPE(found=repr(model_type[:80]), accepted=_near(module)))
@@ -93,6 +93,11 @@ def build(config: Config) -> Architecture:
     _note_missing_experts(config, architecture)
     stretched = stretched_positions(config, architecture.max_position_embeddings)
     return msgspec.structs.replace(architecture, stretched_positions=stretched or architecture.stretched_positions)
+
+
+def _module(model_type: str) -> str:
+    """The name of a type's file: kosmos-2.5 is kosmos_2_5."""
+    return model_type.replace("-", "_").replace(".", "_")
 
 
 def _family(module: str) -> ModuleType:
@@ -139,10 +144,10 @@ def _is_of_another_type(class_name: str, model_type: str) -> bool:
     named = _letters(match["model"]) if match else ""
     if named == _letters(model_type):
         return False
-    own = _family(model_type.replace("-", "_")).build
+    own = _family(_module(model_type)).build
     return any(_letters(known) == named and _family(known).build is not own for known in model_types())
 
 
 def _letters(name: str) -> str:
     """A model type or class name without what the two spell differently."""
-    return name.replace("_", "").replace("-", "").lower().removesuffix("text")
+    return name.replace("_", "").replace("-", "").replace(".", "").lower().removesuffix("text")

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from capienza.architecture.assembly import assemble
-from capienza.architecture.forward_parts import (
-    dense_forward,
-    layer_block,
-    note_prediction_layers,
-    read_deepseek_experts,
-    sparse_flags,
-)
 from capienza.architecture.frame import read_frame
-from capienza.architecture.indexer import read_indexer
+from capienza.architecture.hyper_latent import assemble_hyper_latent
 from capienza.architecture.latent import read_latent
 from capienza.architecture.model import Architecture
-from capienza.architecture.pieces import Piece, linear, norm
 from capienza.architecture.reading import Config
-from capienza.errors import phrase
 
 
 def build(config: Config) -> Architecture:
@@ -25,66 +15,7 @@ def build(config: Config) -> Architecture:
     frame = read_frame(
         config, hidden_size=2816, num_hidden_layers=34, vocab_size=120_832, max_position_embeddings=262_144
     )
-    hidden = frame.hidden_size
     latent = read_latent(config, num_attention_heads=32, nope=192, value=256, compressed=True)
-    indexer = read_indexer(config, latent, frame.num_layers, index_n_heads=16)
-    streams = config.integer("hc_mult", 4)
-    mixing: list[Piece] = [
-        *latent.pieces(hidden, config.flag("attention_bias", default=False)),
-        *linear("self_attn.gate_proj", latent.num_heads * latent.value, hidden, "attention"),
-        ("self_attn.sinks", (latent.num_heads,), "attention"),
-        *_connection("attn_hc", streams, hidden),
-        *_connection("ffn_hc", streams, hidden),
-    ]
-    indexing = indexer.pieces(hidden, latent.query_rank or 0)
-    dense = dense_forward(hidden, config.dimension("intermediate_size", 6912))
-    sparse = read_deepseek_experts(
-        config,
-        hidden,
-        moe_intermediate_size=768,
-        n_routed_experts=256,
-        n_shared_experts=1,
-        num_experts_per_tok=8,
+    return assemble_hyper_latent(
+        config, frame, latent, index_n_heads=16, intermediate_size=6912, moe_intermediate_size=768
     )
-    note_prediction_layers(config)
-    flags = sparse_flags(config, frame.num_layers, lambda index: index > 0)
-    blocks = [
-        layer_block(
-            hidden,
-            sparse if flag else dense,
-            [*mixing, *indexing] if indexed else mixing,
-            attention=latent.indexed(indexer.head_dim if indexed else 0),
-        )
-        for flag, indexed in zip(flags, _indexed(config, frame.num_layers), strict=True)
-    ]
-    head: list[Piece] = [
-        ("model.hc_head.hc_fn", (streams, streams * hidden), "other"),
-        ("model.hc_head.hc_base", (streams,), "other"),
-        ("model.hc_head.hc_scale", (1,), "other"),
-    ]
-    return assemble(config, frame, blocks, after=[*norm("model.norm", hidden), *head])
-
-
-def _connection(name: str, streams: int, hidden: int) -> list[Piece]:
-    """How a part of the layer takes its input from the streams, and gives its output back to them."""
-    return [
-        (f"{name}.fn", (2 * streams, streams * hidden), "other"),
-        (f"{name}.base", (2 * streams,), "other"),
-        (f"{name}.scale", (2,), "other"),
-    ]
-
-
-def _indexed(config: Config, num_layers: int) -> list[bool]:
-    """Which layers have an indexer; a shared layer takes the choice of the layer before it."""
-    stated = config.texts("indexer_types")
-    if stated is None:
-        return [index == 0 or index % 4 == 1 for index in range(num_layers)]
-    if len(stated) != num_layers:
-        config.broken_rule("indexer_types", stated, f"len(indexer_types) == {num_layers}")
-    for index, kind in enumerate(stated):
-        if kind not in ("full", "shared"):
-            direction = phrase("another kind of layer may keep less cache, or a state of its own")
-            config.not_understood(f"indexer_types[{index}]", kind, "full, shared", direction)
-    if stated[0] != "full":
-        config.broken_rule("indexer_types[0]", stated[0], "full")
-    return [kind == "full" for kind in stated]

@@ -1,0 +1,12 @@
+"""Apertus 1.5 with vision and sound."""
+
+from __future__ import annotations
+
+from capienza.architecture.model import Architecture
+from capienza.architecture.reading import Config
+from capienza.architecture.wrapper import describe_text_side
+
+
+def build(config: Config) -> Architecture:
+    """The text side of the file."""
+    return describe_text_side(config, "apertus1p5_text", whole_tied=False)

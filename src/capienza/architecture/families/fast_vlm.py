@@ -1,0 +1,12 @@
+"""FastVLM."""
+
+from __future__ import annotations
+
+from capienza.architecture.model import Architecture
+from capienza.architecture.reading import Config
+from capienza.architecture.wrapper import describe_text_side
+
+
+def build(config: Config) -> Architecture:
+    """The text side of the file."""
+    return describe_text_side(config, "qwen2", says_tied="either", tied=False)

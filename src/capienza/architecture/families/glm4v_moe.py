@@ -1,0 +1,12 @@
+"""GLM-4.5V and GLM-4.6V."""
+
+from __future__ import annotations
+
+from capienza.architecture.model import Architecture
+from capienza.architecture.reading import Config
+from capienza.architecture.wrapper import describe_text_side
+
+
+def build(config: Config) -> Architecture:
+    """The text side of the file."""
+    return describe_text_side(config, "glm4v_moe_text", says_tied="either", tied=False)

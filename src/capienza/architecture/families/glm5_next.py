@@ -1,0 +1,12 @@
+"""GLM 5 Next with vision; files without it keep the text keys at the top."""
+
+from __future__ import annotations
+
+from capienza.architecture.model import Architecture
+from capienza.architecture.reading import Config
+from capienza.architecture.wrapper import describe_text_side
+
+
+def build(config: Config) -> Architecture:
+    """The text side of the file."""
+    return describe_text_side(config, "glm5_next_text", whole_tied=False, flat=True)

@@ -1,0 +1,12 @@
+"""LFM2-VL; published files say `tie_embedding`, in the whole file or in its text part."""
+
+from __future__ import annotations
+
+from capienza.architecture.model import Architecture
+from capienza.architecture.reading import Config
+from capienza.architecture.silent_head import describe_silent_head
+
+
+def build(config: Config) -> Architecture:
+    """The text side of the file."""
+    return describe_silent_head(config.with_aliases(tie_word_embeddings="tie_embedding"), "lfm2")

@@ -1,0 +1,12 @@
+"""MiniCPM-V 4.7."""
+
+from __future__ import annotations
+
+from capienza.architecture.model import Architecture
+from capienza.architecture.reading import Config
+from capienza.architecture.wrapper import describe_text_side
+
+
+def build(config: Config) -> Architecture:
+    """The text side of the file."""
+    return describe_text_side(config, "qwen3_5_text", whole_tied=False)

@@ -1,0 +1,17 @@
+"""UDOP: T5 with an encoder that reads a page, its words and where they stand."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from capienza.architecture.not_described import refuse_type
+from capienza.architecture.reading import Config
+from capienza.errors import phrase
+
+REASON = phrase("its decoder runs only on what its encoder makes of a page, which holds most of the memory")
+DIRECTION = phrase("the weights and the cache would come out too small")
+
+
+def build(config: Config) -> NoReturn:
+    """Refused: the encoder does most of the work, and is not described."""
+    refuse_type(config, REASON, DIRECTION)
