@@ -118,6 +118,8 @@ def shortfall_of(answer: Answer | None) -> Shortfall | None:
     if not isinstance(answer, EngineAnswer):
         return None
     rank = answer.served.tightest
+    if rank.queues:
+        return Shortfall(engine=answer.engine)
     pool, required = rank.offer.pool_bytes, rank.required
     if pool is None or required is None or required.expected <= pool:
         return None

@@ -11,7 +11,7 @@ from capienza.api.sizing import facts_of, gpus_of, margin_bytes, named_gpu, read
 from capienza.card.model import Card, TokenCount
 from capienza.card.options import plain_name
 from capienza.decide.limits import Limit, Need, limit
-from capienza.errors import InputError, Place, UsageError, template
+from capienza.errors import InputError, Message, Place, UsageError, template
 from capienza.ledger.capacity import Capacity, capacity_from
 from capienza.predict.answer import worst_device
 from capienza.predict.gpu import GpuFacts
@@ -47,6 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     length: Limit
     concurrency: Limit
     max_positions: int | None
+    notes: tuple[Message, ...] = ()
 
 
 def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = None) -> Limits:
@@ -84,6 +85,7 @@ def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = Non
             "concurrency", required.total, lambda value: search.need(required.total, value), capacity, margin
         ),
         max_positions=model.architecture.max_position_embeddings if model.architecture else None,
+        notes=search.notes,
     )
 
 
@@ -123,6 +125,8 @@ class _Search:
         self.gpus = gpus
         self.facts = facts
         self.known: dict[tuple[int, int], Need] = {}
+        answer = ask_engine(card, model, gpus, facts)
+        self.notes: tuple[Message, ...] = () if answer is None else answer.notes
 
     def need(self, tokens: int, sequences: int) -> Need:
         """What that load needs on the fullest GPU."""
@@ -139,5 +143,6 @@ class _Search:
         return Need(
             peak=ledger.predicted_peak(device),
             amounts={entry.name: entry.amount.expected for entry in ledger.on(device) if entry.amount is not None},
-            is_covered=None if answer is None else answer.is_covered,
+            is_held=None if answer is None else answer.is_held,
+            queues=answer is not None and answer.queues,
         )

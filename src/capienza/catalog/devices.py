@@ -153,6 +153,7 @@ def mig_profiles() -> dict[tuple[str, str], Row]:
     return {(row["gpu_key"], row["profile"]): row for row in table("mig.csv")}
 
 
+@functools.cache
 def usual_cuda_share() -> Fraction:
     """What CUDA shows of the driver's total with ECC on: the median over the NVIDIA cards where both are known."""
     shares = sorted(

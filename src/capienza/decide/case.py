@@ -33,11 +33,11 @@ class RuleFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine's pool that is predicted to be smaller than the required load."""
+    """Why an engine would not run the required load at once: a pool that is too small, or None: its settings."""
 
     engine: str
-    pool_bytes: int
-    required_bytes: int
+    pool_bytes: int | None = None
+    required_bytes: int = 0
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):

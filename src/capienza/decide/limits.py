@@ -20,23 +20,25 @@ LARGEST = 2**31
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load needs on the fullest GPU; `is_covered` is whether the engine's own pool holds it (None: no pool).
+    """What a load needs on the fullest GPU; `amounts` are the expected bytes of each known entry.
 
-    `amounts` are the expected bytes of each known entry.
+    `is_held` is whether the engine's own pool holds it (None: no pool), `queues` whether its settings run fewer
+    sequences at once.
     """
 
     peak: Total
     amounts: dict[str, int]
-    is_covered: bool | None = None
+    is_held: bool | None = None
+    queues: bool = False
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """The largest value of one dimension while the other stays as the card has it.
 
     0: not even one fits. `binds` is the entry that grows into the capacity, or what else stops it: "model" the longest
-    sequence it is made for, "engine" the longest that its options allow, "pool" what the engine offers, "capacity" a
-    card of unknown size, "nothing" no limit found. `missing` names entries that are unknown: with them the true limit
-    may be lower, and none is certain.
+    sequence it is made for, "engine" the longest that its options allow, "pool" what the engine offers, "sequences"
+    how many its options run at once, "capacity" a card of unknown size, "nothing" no limit found. `missing` names
+    entries that are unknown: with them the true limit may be lower, and none is certain.
     """
 
     dimension: str
@@ -67,11 +69,11 @@ def limit(
 
     def is_expected(value: int) -> bool:
         found = need(value)
-        return found.peak.amount.expected <= usable and found.is_covered is not False
+        return found.peak.amount.expected <= usable and _runs(found, dimension)
 
     def is_certain(value: int) -> bool:
         found = need(value)
-        return fit_word(found.peak, capacity, margin_bytes) == "fit" and found.is_covered is not False
+        return fit_word(found.peak, capacity, margin_bytes) == "fit" and _runs(found, dimension)
 
     expected = _largest(is_expected, largest)
     certain = _largest(is_certain, expected) if expected else 0
@@ -85,12 +87,17 @@ def limit(
     )
 
 
+def _runs(need: Need, dimension: str) -> bool:
+    """Is the load run at once? How many sequences the settings allow says nothing about their length."""
+    return need.is_held is not False and not (need.queues and dimension == "concurrency")
+
+
 def _binds(expected: int, largest: int, bound_by: str, need: Callable[[int], Need], usable: int) -> str:
     if expected == largest:
         return bound_by
     after = need(expected + 1)
-    if after.is_covered is False and after.peak.amount.expected <= usable:
-        return "pool"
+    if after.peak.amount.expected <= usable:
+        return "sequences" if after.is_held is not False else "pool"
     before = need(1).amounts
     grown = {name: amount - before.get(name, 0) for name, amount in after.amounts.items()}
     amounts = grown if expected else after.amounts

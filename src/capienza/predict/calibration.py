@@ -3,7 +3,7 @@
 Legend: r = measured / expected of one calibration case; n cases. The ceiling factor that 95 % of new cases stay below
 is the k-th smallest r, k = ceil(0.95 (n + 1)) (split conformal prediction). With n < 19 there is no such case: the
 largest r is taken, and 2 / (n + 1) of their spread on top, so that few cases give a wide range.
-A case of the model that is predicted never enters (`without`). Quantities that a log rounds keep a factor of 1 or more.
+`validate` leaves out the cases of the model that it predicts (`without`). No factor is below 1.
 The data are written by `capienza calibrate` from measured cases; nothing here is typed in.
 """
 
@@ -16,9 +16,11 @@ from pathlib import Path
 import msgspec
 
 SHARE = 0.95
+ENOUGH_CASES = 19
+"""Below this no case is the one that 95 % stay below."""
 SHIPPED = Path(__file__).parent / "data" / "calibration.json"
 NO_CASES_FACTOR = 2.0
-"""Where no case was ever measured: twice the expected figure, and said."""
+"""Where no case was ever measured: twice the expected figure; the answer names such ceilings."""
 
 
 class Ratio(msgspec.Struct, frozen=True, array_like=True, order=True):

@@ -67,6 +67,8 @@ class LlamaAnswer(msgspec.Struct, frozen=True):
     notes: tuple[Message, ...]
     is_proved: bool
     is_covered: bool = True
+    is_held: bool = True
+    queues: bool = False
 
     @property
     def reads_options(self) -> bool:

@@ -18,7 +18,7 @@ from capienza.card.options import plain_name
 from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import WEIGHTS
-from capienza.predict.calibration import Calibration, shipped
+from capienza.predict.calibration import ENOUGH_CASES, Calibration, shipped
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.inference.serving import Figure, RankFigures, Served, Serving
 from capienza.predict.model import Model
@@ -29,6 +29,16 @@ from capienza.units import Range
 LOADED_EXTRA = "loaded_extra"
 BLOCKS = "blocks"
 """The kind of a figure that follows from whole blocks alone: nothing of it is calibrated."""
+NO_CASES = template(
+    "predict.no-measured-case",
+    "no measured case stands behind the ceilings of {names}: they are twice what is expected",
+    "one start on the card and its log say more",
+)
+FEW_CASES = template(
+    "predict.few-measured-cases",
+    "few measured cases stand behind the ceilings of {names}: they are wide",
+    "one start on the card and its log say more",
+)
 ESTIMATED_TOTAL = template(
     "predict.estimated-cuda-total",
     "no CUDA total was collected for this card: {total_bytes} is taken, the usual share of the driver's total",
@@ -54,6 +64,16 @@ class EngineAnswer(msgspec.Struct, frozen=True):
     def is_covered(self) -> bool | None:
         """Does the engine run the required load at once? None where that is not known."""
         return self.served.tightest.is_covered
+
+    @property
+    def queues(self) -> bool:
+        """Do the engine's settings run fewer sequences at once than are required?"""
+        return self.served.tightest.queues
+
+    @property
+    def is_held(self) -> bool | None:
+        """Does the engine's pool hold the required load at once? None where that is not known."""
+        return self.served.tightest.is_held
 
     @property
     def notes(self) -> tuple[Message, ...]:
@@ -84,7 +104,22 @@ def engine_answer(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_form
     if serving is None:
         return None
     notes = check_options(card.engine.name, serving)
-    return EngineAnswer(card.engine.name, serving, serve(card.engine.name, serving), gpu, notes)
+    served = serve(card.engine.name, serving)
+    return EngineAnswer(card.engine.name, serving, served, gpu, (*notes, *_thin_ceilings(card.engine.name, served)))
+
+
+def _thin_ceilings(engine: str, served: Served) -> tuple[Message, ...]:
+    """Which ceilings rest on few measured cases of this engine, or on none."""
+    calibration = shipped()
+    names = {
+        figure.name: calibration.factor(engine, figure.kind or figure.name).cases
+        for rank in served.ranks
+        for figure in rank.figures
+        if figure.kind != BLOCKS and not figure.amount.is_exact
+    }
+    none = tuple(name for name, cases in names.items() if not cases)
+    few = tuple(f"{name} ({cases})" for name, cases in names.items() if 0 < cases < ENOUGH_CASES)
+    return (*((NO_CASES(names=none),) if none else ()), *((FEW_CASES(names=few),) if few else ()))
 
 
 def served_entries(answer: EngineAnswer, device: str, weights: WeightBytes) -> list[Entry]:
@@ -92,6 +127,8 @@ def served_entries(answer: EngineAnswer, device: str, weights: WeightBytes) -> l
     calibration = shipped()
     entries = []
     for figure in answer.rank_of(device).figures:
+        if not figure.amount.ceiling:
+            continue
         if figure.name == WEIGHTS:
             entries += _weights(figure, answer, calibration, device, weights)
         else:
@@ -159,6 +196,7 @@ def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: s
         total_bytes=gpu.total_bytes,
         gpu=gpu.name,
         required_tokens=required.total,
+        prompt_tokens=required.prompt,
         concurrency=-(-card.concurrency // copies),
         file=card.file,
     )

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from capienza.i18n.translator import Say, mark
-from capienza.predict.inference.serving import Offer, RankFigures
+from capienza.predict.inference.serving import RankFigures
 from capienza.predict.llama_served import ENGINE, LlamaAnswer
 from capienza.predict.served import EngineAnswer
 from capienza.report.blocks import Block, Heading, Paragraph, Table
@@ -19,8 +19,6 @@ BUFFER_LABELS = {
     "compute_buffer": mark("compute buffer"),
     "output_buffer": mark("output buffer"),
 }
-NO_POOL = Offer()
-"""The offer of an engine that takes memory as it needs it."""
 
 
 def engine_data(answer: EngineAnswer | LlamaAnswer) -> dict[str, Any]:
@@ -59,7 +57,7 @@ def engine_blocks(answer: EngineAnswer | LlamaAnswer, say: Say) -> list[Block]:
     if isinstance(answer, LlamaAnswer):
         return _buffer_blocks(answer, say)
     rank = answer.served.tightest
-    if rank.offer == NO_POOL:
+    if not rank.offer.has_pool:
         return []
     rows = [row for row in _rows(rank, say) if row[1]]
     if not rows:

@@ -8,6 +8,7 @@ from capienza.decide.limits import Limit
 from capienza.i18n.translator import Say, mark
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import ENTRY_LABELS, label
+from capienza.report.messages import message_data, sentence
 from capienza.report.size_data import capacity_data
 from capienza.report.tool import TOOL
 
@@ -18,6 +19,7 @@ LIMITS_SCHEMA = "capienza.limits/1"
 OTHER_BINDS = {
     "model": mark("the longest sequence that the model is made for"),
     "engine": mark("engine.options.max_model_len of the card"),
+    "sequences": mark("engine.options.max_num_seqs of the card, or the engine's default"),
     "pool": mark("the pool that the engine offers"),
     "capacity": mark("the capacity of this card is not known"),
     "nothing": mark("nothing found"),
@@ -36,6 +38,7 @@ def limits_data(limits: Limits) -> dict[str, Any]:
         "max_position_embeddings": limits.max_positions,
         "length": _limit_data(limits.length),
         "concurrency": _limit_data(limits.concurrency),
+        "notes": [message_data(note) for note in limits.notes],
     }
 
 
@@ -76,6 +79,8 @@ def limits_document(limits: Limits, say: Say) -> Document:
     if length.missing:
         names = tuple(say(label(ENTRY_LABELS, name)) for name in length.missing)
         blocks += [Heading(say("Unknown, and not counted as zero")), Items(names)]
+    if limits.notes:
+        blocks += [Heading(say("Notes")), Items(tuple(sentence(note, say) for note in limits.notes))]
     return tuple(blocks)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +10,7 @@ import msgspec
 
 from capienza.catalog.asked import claim_of
 from capienza.catalog.capacity import capacity_of
-from capienza.catalog.devices import load_devices
+from capienza.catalog.devices import usual_cuda_share
 from capienza.errors import InputError
 from capienza.validate.row_serving import measured_bytes
 
@@ -42,17 +40,9 @@ def row_capacity(row: Mapping[str, Any]) -> Capacity | None:
     if found.cuda_total_bytes is not None:
         return Capacity(found.cuda_total_bytes)
     if found.smallest_bytes is not None:
-        return Capacity(int(found.smallest_bytes * cuda_share()))
+        return Capacity(int(found.smallest_bytes * usual_cuda_share()))
     return (
-        Capacity(int(found.largest_bytes * cuda_share()), is_least=False) if found.largest_bytes is not None else None
-    )
-
-
-@functools.cache
-def cuda_share() -> float:
-    """The part of what the driver reports that CUDA has, in the middle of the catalogue's cards that state both."""
-    return statistics.median(
-        device.cuda_total_bytes / device.smallest_bytes
-        for device in load_devices().values()
-        if device.cuda_total_bytes and device.smallest_bytes
+        Capacity(int(found.largest_bytes * usual_cuda_share()), is_least=False)
+        if found.largest_bytes is not None
+        else None
     )

@@ -45,6 +45,12 @@ POOL_SMALL = template(
     "record {record}: the engine's cache holds {pool} tokens at once; the card needs {needed}",
     "the engine would queue: give it more memory, or measure again with other options stated in the card",
 )
+QUEUES = template(
+    "decide.workload-queues",
+    "{engine} runs fewer sequences at once than the card's concurrency, by its options or their defaults: it would"
+    " queue",
+    "raise max_num_seqs under engine.options to the concurrency",
+)
 POOL_PREDICTED = template(
     "decide.workload-pool-predicted",
     "predicted: {engine} keeps {pool_bytes} for its cache on this GPU and the load takes {required_bytes} of it, so it"
@@ -117,6 +123,8 @@ def _shortfall(case: Case) -> list[Message]:
     found = case.sizing.shortfall
     if found is None:
         return []
+    if found.pool_bytes is None:
+        return [QUEUES(engine=found.engine)]
     return [
         POOL_PREDICTED(engine=found.engine, pool_bytes=max(0, found.pool_bytes), required_bytes=found.required_bytes)
     ]

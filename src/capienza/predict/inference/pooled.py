@@ -123,14 +123,29 @@ def communication_of(serving: Serving, pcie_bytes: int, nvlink_bytes: int) -> in
     return nvlink_bytes if any(name in serving.gpu.lower() for name in NVLINK_NAMES) else pcie_bytes
 
 
-def required_figures(serving: Serving, cell: int, state: int) -> tuple[Figure, ...]:
-    """KV and state of the required load, where both numbers of it are known."""
+def required_figures(serving: Serving, layers: Iterable[Layer], cell: int, state: int) -> tuple[Figure, ...]:
+    """KV and state of the required load, where both numbers of it are known.
+
+    Proved is what windowed layers need to keep: an engine that holds them in full takes more, and another does not.
+    """
     tokens, sequences = serving.required_tokens, serving.concurrency
     if tokens is None or sequences is None or not cell + state:
         return ()
     formula = REQUIRED(sequences=sequences, tokens=tokens, cell=cell, state=state)
-    amount = Range.exact(sequences * (tokens * cell + state))
-    return (Figure(name="kv_cache", amount=amount, phases=RUNNING, formula=formula),)
+    expected = sequences * (tokens * cell + state)
+    floor = sequences * (kept_bytes(layers, serving, tokens) + state)
+    amount = Range(min(floor, expected), expected, expected)
+    return (Figure(name="kv_cache", amount=amount, phases=RUNNING, formula=formula, kind="blocks"),)
+
+
+def kept_bytes(layers: Iterable[Layer], serving: Serving, tokens: int) -> int:
+    """What one sequence of `tokens` tokens needs on a rank when a windowed layer keeps its window alone."""
+    total = 0
+    for layer in layers:
+        window = layer.attention.window if layer.attention is not None else None
+        kept = tokens if window is None else min(tokens, window)
+        total += kept * cell_bytes([layer], serving, cache_format_of(serving))
+    return total
 
 
 def offer_of(

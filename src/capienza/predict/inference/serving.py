@@ -41,6 +41,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     total_bytes: int | None = None
     gpu: str = ""
     required_tokens: int | None = None
+    prompt_tokens: int | None = None
     concurrency: int | None = None
     adapters: Adapters | None = None
     unlisted_bytes: int = 0
@@ -72,7 +73,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine says that it offers, in its own words. Counts are None where the card's total is not known."""
+    """What the engine says that it offers, in its own words. Counts are None where the card's total is not known.
+
+    Without `has_pool` the engine takes memory as it needs it, and offers nothing.
+    """
 
     budget_bytes: int | None = None
     pool_bytes: int | None = None
@@ -81,6 +85,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     kv_tokens: int | None = None
     max_concurrency: float | None = None
     max_model_len: int | None = None
+    has_pool: bool = True
 
 
 class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +107,11 @@ class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_covered(self) -> bool | None:
         """Does the engine run the required load at once? None where it has no pool, or pool or load is not known."""
-        if self.queues:
-            return False
+        return False if self.queues else self.is_held
+
+    @property
+    def is_held(self) -> bool | None:
+        """Does the pool hold the required load at once? None where there is none, or pool or load is not known."""
         pool, required = self.offer.pool_bytes, self.required
         return None if pool is None or required is None else required.expected <= pool
 

@@ -161,7 +161,7 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
         *outside_figures(serving, communication),
         typical("activations", activations, (Phase.PREFILL,), CHUNK(tokens=chosen.chunk)),
         typical("cuda_graph", graphs, (Phase.GRAPH_CAPTURE, *RUNNING), GRAPHS(sizes=sizes)),
-        *required_figures(serving, cell, state),
+        *required_figures(serving, layers, cell, state),
     )
     free = None if serving.total_bytes is None else serving.total_bytes - CONTEXT_BYTES - communication
     return RankFigures(

@@ -115,7 +115,7 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
         weights_figure(weights, resident, 0),
         typical("activations", work, (Phase.PROFILE_WARMUP, *RUNNING), WORK(tokens=tokens, sequences=batch)),
         *outside_figures(serving, communication),
-        *required_figures(serving, cell, 0),
+        *required_figures(serving, layers, cell, 0),
     )
     pool = stated if stated is not None else pool
     offer = offer_of(pool, serving.total_bytes, cell, block_size(serving, number), length, serving.count("max_tokens"))

@@ -130,7 +130,7 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
             (Phase.GRAPH_CAPTURE, *RUNNING),
             GRAPHS(sizes=sizes),
         ),
-        *required_figures(serving, cell, 0),
+        *required_figures(serving, layers, cell, 0),
     )
     offer = offer_of(pool, serving.total_bytes, cell, block, length, serving.count("max_batch_total_tokens"))
     offer = with_concurrency(offer)

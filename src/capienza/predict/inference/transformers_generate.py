@@ -95,7 +95,7 @@ def asked_load(serving: Serving) -> Load:
     sequences = serving.concurrency
     longest = serving.architecture.max_position_embeddings or 0
     held = longest if tokens is None else tokens
-    prompt = serving.count("prompt_tokens")
+    prompt = serving.count("prompt_tokens") if serving.prompt_tokens is None else serving.prompt_tokens
     stated = {"tokens.required": tokens, "concurrency": sequences, "prompt_tokens": prompt}
     assumed = [name for name, value in stated.items() if value is None]
     return Load(sequences or 1, held, min(held, held if prompt is None else prompt), tuple(assumed))
@@ -133,7 +133,9 @@ def _rank(serving: Serving, version: tuple[int, int], load: Load, weights: Resid
         _typical("context", CONTEXT_BYTES, LOADED, CONTEXT()),
     ]
     shown = tuple(figure for figure in figures if figure.amount.expected)
-    return RankFigures(stage=weights.stage, figures=shown, offer=Offer(max_model_len=load.tokens or None))
+    return RankFigures(
+        stage=weights.stage, figures=shown, offer=Offer(max_model_len=load.tokens or None, has_pool=False)
+    )
 
 
 def _work(serving: Serving, version: tuple[int, int], load: Load, cache: CacheBytes) -> tuple[Figure, ...]:
