@@ -261,6 +261,8 @@ def page_readers(seed: int) -> dict[str, dict]:
     vit = {"model_type": "vit", **VISION}
     text = random.choice(["bert", "mbart", "trocr", "roberta"])
     decoder = {"model_type": text, **{**encoders.GENERATORS, **seq2seq.GENERATORS}[text](random)}
+    if decoder.get("cross_attention_hidden_size"):
+        decoder["cross_attention_hidden_size"] = vit["hidden_size"]
     return {
         "florence2": {"text_config": {"model_type": "bart", **bart}, "vision_config": vision, **tied},
         "pix2struct": {"text_config": words, "vision_config": patches, **tied},
