@@ -10,7 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```console\n\$ (capienza [^\n]*)\n(.*?)```", re.DOTALL)
-PAGES = ("README.md", "docs/tutorial/first-sizing.md")
+PAGES = (
+    "README.md",
+    "docs/tutorial/first-sizing.md",
+    "docs/howto/engine-log.md",
+    "docs/howto/limits.md",
+    "docs/howto/own-cases.md",
+)
 
 
 def run(command: str) -> str:

@@ -19,35 +19,44 @@ if TYPE_CHECKING:
     from capienza.api.cards import card_schema as card_schema
     from capienza.api.catalogue import devices as devices
     from capienza.api.deciding import decide as decide
+    from capienza.api.limiting import limits as limits
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
     from capienza.api.sizing import size as size
+    from capienza.api.validating import calibrate as calibrate
+    from capienza.api.validating import validate as validate
 
 _HOMES = {
     "arithmetic": "calculator",
+    "calibrate": "validating",
     "card_check": "cards",
     "card_new": "cards",
     "card_schema": "cards",
     "decide": "deciding",
     "devices": "catalogue",
+    "limits": "limiting",
     "offers": "offer_files",
     "offers_check": "offer_files",
     "offers_import": "offer_files",
     "size": "sizing",
+    "validate": "validating",
 }
 
 __all__ = [
     "arithmetic",
+    "calibrate",
     "card_check",
     "card_new",
     "card_schema",
     "decide",
     "devices",
+    "limits",
     "offers",
     "offers_check",
     "offers_import",
     "size",
+    "validate",
 ]
 
 

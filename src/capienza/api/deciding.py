@@ -6,17 +6,19 @@ import datetime
 import zoneinfo
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from capienza import __version__
 from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
+from capienza.api.sizing import facts_of
 from capienza.card.load import load_card
-from capienza.card.model import Calendar, Card
+from capienza.card.model import Calendar, Card, Placement
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
 from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Document, GpuClaim, Offer, Price
-from capienza.decide.case import Sizing, SizingFor, gpus_in_all
+from capienza.decide.case import Shortfall, Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
 from capienza.decide.run import Decided, Judged
 from capienza.errors import Message
@@ -24,9 +26,13 @@ from capienza.evidence.record import Record
 from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
+from capienza.predict.answer import open_notes
+from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import Model, resident_format
-from capienza.predict.options import option_notes
-from capienza.predict.sizing import build_ledger, cache_format
+from capienza.predict.sizing import ask_engine, build_ledger, cache_format
+
+if TYPE_CHECKING:
+    from capienza.predict.sizing import Answer
 
 CATALOGUE = "catalogue"
 ONE_FOR_ALL = ("gpu:0",)
@@ -69,22 +75,28 @@ def zone_of(card: Card) -> datetime.tzinfo | None:
 
 
 def sizing_for(card: Card, model: Model) -> SizingFor:
-    """Prediction and capacity for a GPU claim; one ledger for each number of GPUs.
+    """Prediction and capacity for a GPU claim; one ledger for each number and kind of GPUs.
 
-    Before a placement is computed all the GPUs of a copy have the same share, so one of them stands for all.
+    The GPUs of a copy that is not cut into stages all hold the same, so one of them stands for all.
     """
-    ledgers: dict[int, Ledger] = {}
+    staged = isinstance(card.placement, Placement) and card.placement.pipeline_parallel > 1
+    alike = None if staged else ONE_FOR_ALL
+    known: dict[tuple[int, GpuFacts], tuple[Ledger, Answer | None]] = {}
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
     architecture = model.architecture
 
     def sizing(claim: GpuClaim, gpus: int) -> Sizing:
-        ledger = ledgers.get(gpus)
-        if ledger is None:
-            ledger = ledgers[gpus] = build_ledger(card, model, gpus, ONE_FOR_ALL)
+        gpu = capacity_of(claim)
+        facts = facts_of(gpu) if card.engine is not None else NO_GPU
+        found = known.get((gpus, facts))
+        if found is None:
+            answer = ask_engine(card, model, gpus, facts)
+            found = known[gpus, facts] = build_ledger(card, model, gpus, alike, answer), answer
+        ledger, answer = found
         return Sizing(
             ledger=ledger,
-            capacity=capacity_from(capacity_of(claim), others or 0),
-            refusals=(*([model.refusal] if model.refusal else []), *model.differences, *option_notes(card)),
+            capacity=capacity_from(gpu, others or 0),
+            refusals=(*([model.refusal] if model.refusal else []), *model.differences, *open_notes(card, answer)),
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
             stretched_positions=None if architecture is None else architecture.stretched_positions,
@@ -93,9 +105,23 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             weight_format=card.weights.format or resident_format(model),
             kv_format=cache_format(card, model) if card.task == "inference" else None,
             source=f"capienza {__version__}",
+            shortfall=shortfall_of(answer),
         )
 
     return sizing
+
+
+def shortfall_of(answer: Answer | None) -> Shortfall | None:
+    """The engine's pool beside the load that it does not hold at once; None where it does, or where that is open."""
+    from capienza.predict.served import EngineAnswer
+
+    if not isinstance(answer, EngineAnswer):
+        return None
+    rank = answer.served.tightest
+    pool, required = rank.offer.pool_bytes, rank.required
+    if pool is None or required is None or required.expected <= pool:
+        return None
+    return Shortfall(engine=answer.engine, pool_bytes=pool, required_bytes=required.expected)
 
 
 def catalogue_offers(card: Card) -> Iterator[Offer]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from capienza.api.models import model_of
 from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
 from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
-from capienza.predict.sizing import build_ledger
+from capienza.predict.gpu import NO_GPU, GpuFacts
+from capienza.predict.sizing import ask_engine, build_ledger
+
+if TYPE_CHECKING:
+    from capienza.catalog.capacity import GpuCapacity
 
 CARD_SUFFIXES = (".yaml", ".yml")
 
@@ -55,14 +62,16 @@ def size(
     if isinstance(card_or_model, Card) or str(card_or_model).endswith(CARD_SUFFIXES):
         if given:
             raise UsageError(FIXED_CARD(options=given))
-        card = _card(card_or_model)
+        card = read_card(card_or_model)
     else:
         card = bare_card(str(card_or_model), revision, tokens, concurrency, weights)
     model = model_of(card)
     name, asked_gpus = split_gpu(gpu) if gpu is not None else (None, None)
-    ledger = build_ledger(card, model, _gpus(card, asked_gpus))
-    sizing = Sizing(card=card, model=model, ledger=ledger)
-    return sizing if name is None else _with_gpu(sizing, name)
+    gpus = gpus_of(card, asked_gpus)
+    known = None if name is None else named_gpu(name)
+    answer = ask_engine(card, model, gpus, NO_GPU if known is None else facts_of(known))
+    sizing = Sizing(card=card, model=model, ledger=build_ledger(card, model, gpus, answer=answer), answer=answer)
+    return sizing if name is None or known is None else _with_gpu(sizing, name, known)
 
 
 def bare_card(
@@ -82,7 +91,7 @@ def bare_card(
     )
 
 
-def _gpus(card: Card, asked: int | None) -> int:
+def gpus_of(card: Card, asked: int | None) -> int:
     """The card's placement where it states one (the requirement stays fixed), else the GPUs that were asked for."""
     if not isinstance(card.placement, Placement):
         return asked or 1
@@ -105,7 +114,8 @@ def split_gpu(text: str) -> tuple[str, int | None]:
     return name.strip().strip("'\""), gpus
 
 
-def _card(card_or_path: str | os.PathLike[str] | Card) -> Card:
+def read_card(card_or_path: str | os.PathLike[str] | Card) -> Card:
+    """The card of a file, or the card itself. Raises `InputErrors` with every problem of the file."""
     if isinstance(card_or_path, Card):
         return card_or_path
     from capienza.card.load import load_card
@@ -113,16 +123,31 @@ def _card(card_or_path: str | os.PathLike[str] | Card) -> Card:
     return load_card(os.fspath(card_or_path))
 
 
-def _with_gpu(sizing: Sizing, name: str) -> Sizing:
+def named_gpu(name: str) -> GpuCapacity:
+    """What the catalogue knows of a GPU's name. Raises `InputError` for a name that is not known."""
     from capienza.catalog.asked import claim_of
     from capienza.catalog.capacity import capacity_of
+
+    return capacity_of(claim_of(name))
+
+
+def facts_of(gpu: GpuCapacity) -> GpuFacts:
+    """What an engine's defaults and its share of the card go by; CUDA's total is estimated where none was collected."""
+    name = " ".join(gpu.candidates)
+    if gpu.cuda_total_bytes is not None or gpu.smallest_bytes is None:
+        return GpuFacts(gpu.cuda_total_bytes, name)
+    from capienza.catalog.devices import usual_cuda_share
+
+    return GpuFacts(int(gpu.smallest_bytes * usual_cuda_share()), name, is_estimated=True)
+
+
+def _with_gpu(sizing: Sizing, name: str, gpu: GpuCapacity) -> Sizing:
     from capienza.ledger.capacity import capacity_from
 
     card = sizing.card
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
-    gpu = capacity_of(claim_of(name))
     fit = gpu_fit(sizing.ledger, capacity_from(gpu, others or 0), margin_bytes(card), name, gpu.candidates)
-    return Sizing(card=card, model=sizing.model, ledger=sizing.ledger, fit=fit)
+    return msgspec.structs.replace(sizing, fit=fit)
 
 
 def margin_bytes(card: Card) -> int:

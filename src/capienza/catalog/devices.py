@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,3 +151,13 @@ def _cuda_figures(row: Row, observations: list[Row]) -> list[Figure]:
 def mig_profiles() -> dict[tuple[str, str], Row]:
     """The rows of MIG instances by device key and profile."""
     return {(row["gpu_key"], row["profile"]): row for row in table("mig.csv")}
+
+
+def usual_cuda_share() -> Fraction:
+    """What CUDA shows of the driver's total with ECC on: the median over the NVIDIA cards where both are known."""
+    shares = sorted(
+        Fraction(device.cuda_total_bytes, device.smallest_bytes)
+        for device in load_devices().values()
+        if device.cuda_total_bytes and device.smallest_bytes and device.vendor == "NVIDIA"
+    )
+    return shares[len(shares) // 2]

@@ -16,6 +16,9 @@ from capienza.cli.streams import prepare_streams
 COMMANDS = {
     "size": ("capienza.cli.size", "The memory ledger of a card or model, and its peaks."),
     "decide": ("capienza.cli.decide", "Verdicts and shortlist over offers, with what proves them."),
+    "limits": ("capienza.cli.limits", "The largest length and concurrency that a GPU takes."),
+    "validate": ("capienza.cli.validate", "The predictor against measured cases."),
+    "calibrate": ("capienza.cli.calibrate", "Recompute the ceilings from measured cases."),
     "card": ("capienza.cli.card", "Write, check and document workload cards."),
     "offers": ("capienza.cli.offers", "List, check and convert files of offers."),
     "devices": ("capienza.cli.devices", "The GPUs of the catalogue, with every capacity known."),

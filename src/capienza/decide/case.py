@@ -32,12 +32,21 @@ class RuleFinding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: EvidenceRef
 
 
+class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine's pool that is predicted to be smaller than the required load."""
+
+    engine: str
+    pool_bytes: int
+    required_bytes: int
+
+
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """Prediction and capacity for one GPU claim and a number of GPUs.
 
     `ledger` or `capacity` None: refused, with the reason in `refusals`. Identity fields are as resolved: the
     model's name, commit and resident formats. `stretched_positions` is the length that rope_scaling reaches beyond
-    `max_positions`. `context_bytes` is what the driver's context takes on one GPU.
+    `max_positions`. `context_bytes` is what the driver's context takes on one GPU, `shortfall` a
+    pool that the load does not fit into at once.
     """
 
     ledger: Ledger | None = None
@@ -51,6 +60,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     weight_format: str | None = None
     kv_format: str | None = None
     context_bytes: int | None = None
+    shortfall: Shortfall | None = None
     rules: tuple[RuleFinding, ...] = ()
     source: str = ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from capienza.card.model import Card
@@ -12,6 +14,10 @@ from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.model import Model
 from capienza.predict.options import option_notes
 from capienza.truth import Truth
+
+if TYPE_CHECKING:
+    from capienza.predict.llama_served import LlamaAnswer
+    from capienza.predict.served import EngineAnswer
 
 BEYOND_LIMIT = template(
     "predict.beyond-the-models-limit",
@@ -55,6 +61,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     ledger: Ledger
     fit: GpuFit | None = None
+    answer: EngineAnswer | LlamaAnswer | None = None
 
     def entries(self, name: str) -> tuple[Entry, ...]:
         """The entries of that name, one for each GPU."""
@@ -90,8 +97,17 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         found = [*(model.artifact.notes if model.artifact else ()), *self._left_out()]
         found += model.architecture.notes if model.architecture else ()
         found += [model.refusal] if model.refusal else []
-        found += (*model.differences, *self._too_long(), *option_notes(self.card))
+        found += self.answer.notes if self.answer else self._unknown_engine()
+        found += (*model.differences, *self._too_long(), *open_notes(self.card, self.answer))
         return tuple(dict.fromkeys(found))
+
+    def _unknown_engine(self) -> tuple[Message, ...]:
+        engine = self.card.engine
+        if engine is None or self.card.task != "inference":
+            return ()
+        from capienza.predict.inference.engines import known_engine_note
+
+        return known_engine_note(engine.name)
 
     def _left_out(self) -> tuple[Message, ...]:
         names = self.model.artifact.left_out if self.model.artifact else ()
@@ -109,6 +125,11 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         if reach is not None and required.total <= reach:
             return (WITHIN_STRETCH(required=required.total, limit=limit, reach=reach),)
         return (BEYOND_LIMIT(required=required.total, limit=limit),)
+
+
+def open_notes(card: Card, answer: EngineAnswer | LlamaAnswer | None) -> tuple[Message, ...]:
+    """Settings that leave nothing proved; llama.cpp's answer names its own."""
+    return () if answer is not None and answer.reads_options else option_notes(card)
 
 
 def worst_device(ledger: Ledger) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from capienza.card.model import Card, Placement
 from capienza.card.options import plain_name
 from capienza.errors import InputError, Parameter, Place, template
 from capienza.ledger.entry import Entry, Input
-from capienza.ledger.ledger import Ledger
+from capienza.ledger.ledger import WEIGHTS, Ledger
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.cache import cache_need
+from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import LACKING, Model, stored_format
 from capienza.predict.number_formats import TORCH_DTYPES, Doubt
 from capienza.predict.options import open_options, without_floor
@@ -24,8 +27,22 @@ from capienza.predict.unknowns import (
     missing_entry,
     unknown_entry,
 )
-from capienza.predict.weights import FROM_FIELD, FROM_LAYERS, per_gpu, share, weight_bytes, weights_entry
+from capienza.predict.weights import (
+    FROM_FIELD,
+    FROM_LAYERS,
+    WeightBytes,
+    per_gpu,
+    share,
+    weight_bytes,
+    weights_entry,
+)
 from capienza.units import Range
+
+if TYPE_CHECKING:
+    from capienza.predict.llama_served import LlamaAnswer
+    from capienza.predict.served import EngineAnswer
+
+    Answer = EngineAnswer | LlamaAnswer
 
 CACHE = template("predict.formula-cache", "{sequences} x ({layers}) = {total} B")
 WINDOWED = template(
@@ -46,6 +63,7 @@ DOUBTED_BY: dict[Doubt, frozenset[str]] = {
 }
 """Codes of notes of `architecture.compare`, which is not loaded while there is nothing to compare."""
 KV_CACHE = "kv_cache"
+LLAMACPP = "llama.cpp"
 STATE = "state"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
 CACHE_FORMATS = {
@@ -59,8 +77,16 @@ CACHE_FORMATS = {
 }
 
 
-def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ...] | None = None) -> Ledger:
+def build_ledger(
+    card: Card,
+    model: Model,
+    gpus: int = 1,
+    devices: tuple[str, ...] | None = None,
+    answer: Answer | None = None,
+) -> Ledger:
     """The ledger of one copy of the model on `gpus` GPUs, or of only those of them that `devices` names.
+
+    `answer` is what the card's engine takes (`ask_engine`); without one its entries are unknown.
 
     Raises `InputError` when the card asks for a format that cannot be computed for this model.
     """
@@ -70,13 +96,53 @@ def build_ledger(card: Card, model: Model, gpus: int = 1, devices: tuple[str, ..
     weights = weight_bytes(model, card.weights.format)
     entries: list[Entry] = []
     for device in devices:
-        held = weights_entry(weights, device, gpus, phases)
-        entries.append(_provable(held, card, model, "weights" if card.weights.format is None else None))
+        if answer is not None:
+            entries.extend(_answered(answer, card, model, device, weights))
+            entries.extend(_conversion(card, model, device))
+            continue
+        whole = weights_entry(weights, device, gpus, phases)
+        entries.append(_provable(whole, card, model, _doubt(WEIGHTS, card)))
         entries.extend(_conversion(card, model, device))
         if card.task == "inference":
             entries.extend(_provable(entry, card, model, "cache") for entry in cache_entries(card, model, device, gpus))
         entries.extend(missing_entry(entry, card, device) for entry in missing if _applies(entry.name, card))
     return Ledger(entries=tuple(entries), gpus=devices)
+
+
+def _answered(answer: Answer, card: Card, model: Model, device: str, weights: WeightBytes) -> list[Entry]:
+    """The engine's entries; llama.cpp's own reader of options says what they leave proved."""
+    from capienza.predict.served import EngineAnswer, served_entries
+
+    if isinstance(answer, EngineAnswer):
+        held = served_entries(answer, device, weights)
+        return [_provable(entry, card, model, _doubt(entry.name, card)) for entry in held]
+    from capienza.predict.llama_served import llama_entries
+
+    return llama_entries(answer, device)
+
+
+def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> Answer | None:
+    """What the card's engine takes and offers on `gpus` GPUs; None where its rules, or what they need, are not known.
+
+    `gpu` is what is known of each: an engine may take other defaults on a larger card. Raises `InputError` for a
+    placement, an option or a format that cannot be.
+    """
+    if card.engine is None or card.task != "inference":
+        return None
+    if card.engine.name == LLAMACPP:
+        from capienza.predict.llama_served import llama_answer
+
+        return llama_answer(card, model, gpus)
+    from capienza.predict.served import engine_answer
+
+    return engine_answer(card, model, gpus, gpu, cache_format(card, model))
+
+
+def _doubt(name: str, card: Card) -> Doubt | None:
+    """What about the files would leave an entry unproved."""
+    if name == WEIGHTS:
+        return "weights" if card.weights.format is None else None
+    return "cache" if name == KV_CACHE else None
 
 
 def _provable(entry: Entry, card: Card, model: Model, doubt: Doubt | None) -> Entry:

@@ -34,6 +34,10 @@ def size_document(sizing: Sizing, say: Say) -> Document:
         peaks_table(sizing, say),
         envelopes_table(sizing, say),
     ]
+    if sizing.answer is not None:
+        from capienza.report.engine import engine_blocks
+
+        blocks += engine_blocks(sizing.answer, say)
     if sizing.fit is not None:
         blocks += fit_blocks(sizing.fit, sizing, say)
     blocks += missing_blocks(sizing, say)

@@ -43,8 +43,17 @@ def size_data(sizing: Sizing) -> dict[str, Any]:
             "reserve_taken_bytes": sizing.reserve_taken_bytes(),
         },
         "conservative_envelope": total_data(ledger.conservative_envelope()),
+        "engine": _engine_data(sizing),
         "fit": None if sizing.fit is None else fit_data(sizing.fit),
     }
+
+
+def _engine_data(sizing: Sizing) -> dict[str, Any] | None:
+    if sizing.answer is None:
+        return None
+    from capienza.report.engine import engine_data
+
+    return engine_data(sizing.answer)
 
 
 def workload_data(sizing: Sizing) -> dict[str, Any]:

@@ -23,6 +23,7 @@ STATED = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_ba
 MADE_WHILE_LOADING = {"online": 8.0, "bitsandbytes": 4.127}
 """Bits of a parameter in formats that vLLM makes while loading: it takes the vision side with the rest."""
 DEFAULT_ADAPTER_RANK = 16
+PROMPT_TOKENS = 1
 DRAFT_WORDS = ("eagle", "mtp")
 _GROUP = re.compile(r"g(\d+)", re.ASCII)
 _BITS = re.compile(r"(?:int|w)(\d)\b|(\d)[- ]?bit", re.ASCII)
@@ -33,6 +34,7 @@ def row_serving(row: Row, architecture: Architecture) -> Serving:
     options = {name: row[name] for name in STATED if row.get(name) is not None}
     options |= {name.replace("-", "_"): value for name, value in (row.get("flags") or {}).items()}
     options["kv_cache_dtype"] = cache_format(str(row.get("kv_cache_dtype") or "auto"))
+    options |= _generation(row)
     version = str(row.get("engine_version") or "")
     if "(V0" in version or "(V1" in version:
         options["use_v1"] = "(V1" in version
@@ -47,10 +49,31 @@ def row_serving(row: Row, architecture: Architecture) -> Serving:
         options=options,
         total_bytes=measured_bytes(row, "total_gpu_memory"),
         gpu=str(row.get("gpu") or ""),
-        required_tokens=row.get("max_model_len"),
+        required_tokens=_required_tokens(row),
+        concurrency=(row.get("flags") or {}).get("batch"),
         adapters=_adapters(row.get("lora")),
         unlisted_bytes=_unlisted_bytes(row),
     )
+
+
+def _required_tokens(row: Row) -> int | None:
+    """The length of one sequence: as configured, or as generated."""
+    flags = row.get("flags") or {}
+    generated = flags.get("generated_tokens") or flags.get("max_new_tokens")
+    if row.get("max_model_len") is not None or generated is None:
+        return row.get("max_model_len")
+    return int(flags.get("prompt_tokens") or PROMPT_TOKENS) + int(generated)
+
+
+def _generation(row: Row) -> dict[str, object]:
+    """How tokens were generated without a server: a case that states only what it generated began with one token."""
+    flags = row.get("flags") or {}
+    options: dict[str, object] = {}
+    if "generated_tokens" in flags or "max_new_tokens" in flags:
+        options["prompt_tokens"] = int(flags.get("prompt_tokens") or PROMPT_TOKENS)
+    if row.get("attention"):
+        options["attn_implementation"] = str(row["attention"])
+    return options
 
 
 def row_split(row: Row) -> Split:
@@ -88,8 +111,10 @@ def _format_name(lower: str) -> str | None:
     width = next((found for found in bits.groups() if found), "4") if bits else "4"
     if "gguf" in lower:
         return None
-    if "nf4" in lower or ("bitsandbytes" in lower and width == "4"):
+    if "nf4" in lower:
         return "nf4_double"
+    if "bitsandbytes" in lower and width == "4":
+        return "fp4"  # what bitsandbytes makes of load_in_4bit alone
     if "bitsandbytes" in lower or "llm.int8" in lower:
         return "int8"
     if "awq" in lower:
@@ -104,8 +129,8 @@ def _format_name(lower: str) -> str | None:
         return "fp8_block" if "block" in lower else "fp8"
     if "w8a8" in lower:
         return "w8a8"
-    if "int4" in lower or "w4a16" in lower:
-        return f"w4a16-g{group[1] if group else 128}"
+    if ("int4" in lower or "w4a16" in lower) and group:
+        return f"w4a16-g{group[1]}"  # compressed-tensors has no usual group
     return None
 
 

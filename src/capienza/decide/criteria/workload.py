@@ -45,6 +45,12 @@ POOL_SMALL = template(
     "record {record}: the engine's cache holds {pool} tokens at once; the card needs {needed}",
     "the engine would queue: give it more memory, or measure again with other options stated in the card",
 )
+POOL_PREDICTED = template(
+    "decide.workload-pool-predicted",
+    "predicted: {engine} keeps {pool_bytes} for its cache on this GPU and the load takes {required_bytes} of it, so it"
+    " would queue",
+    "choose more memory, or options that leave the engine a larger pool; a run whose log states its pool settles it",
+)
 EXECUTED = template(
     "decide.workload-executed",
     "record {record}: completed with {tokens} tokens and {sequences} at once, nothing cut",
@@ -64,7 +70,7 @@ def judge(case: Case) -> CriterionVerdict:
 def _judge_gpu(case: Case, need: Scope) -> Finding:
     open_fields = required_load(case)
     stances = _length_limit(case, need)
-    reasons: list[Message] = [*open_fields, *_stretch(case, need)]
+    reasons: list[Message] = [*open_fields, *_stretch(case, need), *_shortfall(case)]
     if not open_fields:
         successes, failures, others = runs(case, need, *QUANTITIES)
         reasons += others
@@ -104,6 +110,16 @@ def _stretch(case: Case, need: Scope) -> list[Message]:
         return []
     source = case.sizing.max_positions_source or case.sizing.source
     return [LENGTH_STRETCHED(limit=limit, source=source, reach=reach, tokens=need.tokens)]
+
+
+def _shortfall(case: Case) -> list[Message]:
+    """A pool that is predicted to be too small: the engine would start and queue, so nothing is excluded by it."""
+    found = case.sizing.shortfall
+    if found is None:
+        return []
+    return [
+        POOL_PREDICTED(engine=found.engine, pool_bytes=max(0, found.pool_bytes), required_bytes=found.required_bytes)
+    ]
 
 
 def _cut(record: Record) -> Message | None:

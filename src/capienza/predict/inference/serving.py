@@ -13,6 +13,7 @@ from capienza.ledger.phase import Phase
 from capienza.predict.placement import Split
 from capienza.units import Range
 
+REQUIRED_LOAD = "kv_cache"
 Options = Mapping[str, object]
 
 
@@ -28,6 +29,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
     `total_bytes` is what CUDA reports as one card's total, None when it is not known; `gpu` the card's name.
     `unlisted_bytes` are resident weights that the architecture does not list (a vision side), whole on every rank.
+    `file` is the card that errors name.
     """
 
     architecture: Architecture
@@ -42,6 +44,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None = None
     adapters: Adapters | None = None
     unlisted_bytes: int = 0
+    file: str | None = None
 
     def number(self, name: str, default: float) -> float:
         """A numeric option, or the default where it is not stated."""
@@ -55,12 +58,17 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One amount on one GPU with its formula. `floor` 0 means that nothing of it is proved."""
+    """One amount on one GPU with its formula. A floor of 0 means that nothing of it is proved.
+
+    `kind` names the calibration cases that its ceiling goes by; None: those of its own name.
+    """
 
     name: str
     amount: Range
     phases: tuple[Phase, ...]
     formula: Message
+    source: Message | None = None
+    kind: str | None = None
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,11 +84,28 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank of a pipeline stage: every tensor-parallel rank of the stage holds the same."""
+    """One rank of a pipeline stage: every tensor-parallel rank of the stage holds the same.
+
+    `queues`: the engine's settings run fewer sequences at once than are required.
+    """
 
     stage: int
     figures: tuple[Figure, ...]
     offer: Offer
+    queues: bool = False
+
+    @property
+    def required(self) -> Range | None:
+        """What the required load takes of the cache, in the engine's own pages."""
+        return self.amount(REQUIRED_LOAD)
+
+    @property
+    def is_covered(self) -> bool | None:
+        """Does the engine run the required load at once? None where it has no pool, or pool or load is not known."""
+        if self.queues:
+            return False
+        pool, required = self.offer.pool_bytes, self.required
+        return None if pool is None or required is None else required.expected <= pool
 
     def amount(self, name: str) -> Range | None:
         """The amount of that name."""

@@ -10,9 +10,15 @@ The sampler of PyTorch holds 9.65 copies of the fp32 logits at its worst moment 
 V1 0.10.2); the one written in Triton, from 0.17, 5.8 (one log: Qwen3-8B, 0.19.1). Its logits are on rank 0 only.
     outside PyTorch    0.05 GiB on one GPU; with several 0.22 GiB over PCIe, 1.2 GiB over NVLink; 1.79 GiB for each
                        GPU of 0.6.5, which reads it absolutely
-    graphs             captured sizes * layers * 0.4 MiB; they lie outside the budget until 0.20
+    graphs             captured sizes * layers * 0.4 MiB, in V0 0.73 (9 logs, 0.5 to 1.1); outside the budget until
+                       0.20
     context            0.45 GiB, outside the budget always
-Sources: the start-up lines of the measured cases, `worker.py` and `gpu_model_runner.py` of the wheels.
+Not in the profile run, so on top of the budget:
+    several steps at once (V0)    steps * S * V * 4    the log-probabilities of each step stay until the last
+    ALiBi with xformers (before 0.4)    query heads on this rank * L * L * 2, L the longest prompt taken at once
+Graphs came with 0.2.6. Until 0.2.4 the budget knew of PyTorch's memory alone.
+Sources: the start-up lines of the measured cases, `worker.py` and `gpu_model_runner.py` of the wheels,
+`multi_step_model_runner.py`, the ALiBi bias of the xformers backend.
 """
 
 from __future__ import annotations
@@ -29,8 +35,10 @@ PCIE_OUTSIDE_BYTES = int(0.22 * GIB)
 NVLINK_OUTSIDE_BYTES = int(1.2 * GIB)
 ABSOLUTE_OUTSIDE_BYTES = int(1.79 * GIB)
 GRAPH_BYTES_PER_LAYER = int(0.4 * MIB)
+V0_GRAPH_BYTES_PER_LAYER = int(0.73 * MIB)
 NVLINK_NAMES = ("a100", "a800", "h100", "h200", "h800", "h20", "b200", "b300", "gb200", "gb300", "v100", "mi2", "mi3")
 BYTES_PER_ELEMENT = 2
+ALIBI_TYPES = ("mpt", "bloom")
 
 
 def activation_peak_bytes(architecture: Architecture, settings: Settings, tensor_parallel: int) -> int:
@@ -80,6 +88,8 @@ def captured_sizes(settings: Settings) -> int:
     if settings.enforce_eager:
         return 0
     version, sequences = settings.version, settings.max_num_seqs
+    if not version.is_at_least(0, 2, 6):
+        return 0
     if not version.is_v1:
         return 3 + sequences // 8 if sequences >= 8 else max(1, sequences.bit_length())
     largest = min(512, settings.max_num_batched_tokens)
@@ -98,4 +108,27 @@ def _sizes_to(largest: int) -> int:
 
 def graph_bytes(layers: list[Layer], settings: Settings) -> int:
     """Memory of the captured graphs."""
-    return captured_sizes(settings) * len(layers) * GRAPH_BYTES_PER_LAYER
+    one = GRAPH_BYTES_PER_LAYER if settings.version.is_v1 else V0_GRAPH_BYTES_PER_LAYER
+    return captured_sizes(settings) * len(layers) * one
+
+
+def step_bytes(architecture: Architecture, settings: Settings, steps: int) -> int:
+    """Log-probabilities that scheduling several steps at once keeps; V1 has no such mode."""
+    if steps < 2 or settings.version.is_v1:
+        return 0
+    return steps * settings.max_num_seqs * architecture.vocab_size * 4
+
+
+def bias_bytes(architecture: Architecture, settings: Settings, tensor_parallel: int) -> int:
+    """The attention bias of the longest prompt where positions are a bias and the kernel takes it as a tensor."""
+    if architecture.model_type not in ALIBI_TYPES or settings.version.is_at_least(0, 4):
+        return 0
+    longest = min(settings.max_model_len or settings.max_num_batched_tokens, settings.max_num_batched_tokens)
+    attention = next((layer.attention for layer in architecture.layers if layer.attention is not None), None)
+    heads = 0 if attention is None else attention.num_attention_heads // tensor_parallel
+    return heads * longest * longest * BYTES_PER_ELEMENT
+
+
+def counts_outside(settings: Settings) -> bool:
+    """Does the budget know of memory that PyTorch does not own?"""
+    return settings.version.is_at_least(0, 2, 5)

@@ -53,13 +53,17 @@ class PageRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of layer: `page_bytes` for a block of `block_size` tokens, on `layers` layers of the rank."""
+    """One kind of layer: `page_bytes` for a block of `block_size` tokens, on `layers` layers of the rank.
+
+    `kept_bytes` is the state of one sequence before it is padded to a page.
+    """
 
     kind: PageKind
     page_bytes: int
     block_size: int
     layers: int
     window: int | None = None
+    kept_bytes: int = 0
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,14 +85,25 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     def blocks_for(self, tokens: int, max_num_batched_tokens: int) -> int:
         """Blocks that one sequence of `tokens` needs, over all groups."""
         return sum(
-            -(-page.layers // self.group_layers)
-            * _blocks(page, tokens, max_num_batched_tokens, self.counts_concurrency, self.caches_prefixes)
+            -(-page.layers // self.group_layers) * _blocks(page, tokens, max_num_batched_tokens, self.caches_prefixes)
             for page in self.pages
         )
 
     def bytes_for(self, tokens: int, sequences: int, max_num_batched_tokens: int) -> int:
         """Pool bytes that `sequences` sequences of `tokens` tokens need."""
         return sequences * self.blocks_for(tokens, max_num_batched_tokens) * self.block_bytes
+
+    def token_bytes(self, tokens: int) -> int:
+        """What `tokens` tokens of one sequence take themselves, without rounding to blocks or groups."""
+        return sum(
+            page.layers
+            * (
+                page.kept_bytes
+                if page.kind == "state"
+                else min(tokens, page.window or tokens) * page.page_bytes // page.block_size
+            )
+            for page in self.pages
+        )
 
     def concurrency(self, pool_bytes: int, max_model_len: int, max_num_batched_tokens: int) -> float:
         """Sequences of `max_model_len` tokens that the pool carries, as vLLM prints it."""
@@ -122,7 +137,15 @@ def pool_of(architecture: Architecture, layers: range, rules: PageRules) -> Pool
     ]
     if states:
         padded = max([state_bytes, *(page.page_bytes for page in pages)])
-        pages.append(Page(kind="state", page_bytes=padded, block_size=block_size, layers=states.total()))
+        pages.append(
+            Page(
+                kind="state",
+                page_bytes=padded,
+                block_size=block_size,
+                layers=states.total(),
+                kept_bytes=min(_state_bytes(state, architecture, rules) for state in states),
+            )
+        )
     return _grouped(_equal_pages(pages), rules)
 
 
@@ -222,7 +245,7 @@ def _grouped(pages: list[Page], rules: PageRules) -> Pool:
     )
 
 
-def _blocks(page: Page, tokens: int, batched: int, _counts: bool, caches_prefixes: bool) -> int:
+def _blocks(page: Page, tokens: int, batched: int, caches_prefixes: bool) -> int:
     """Blocks that one sequence needs in one group of this kind."""
     if page.kind == "state":
         return 2 if caches_prefixes else 1

@@ -6,21 +6,30 @@ Source: `determine_available_memory` (0.6.5 to 0.33), checked to 0.01 GiB on 25 
 
 from __future__ import annotations
 
-from capienza.errors import template
+from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
 from capienza.predict.inference.vllm.experts import padded_bytes
+from capienza.predict.inference.vllm.flags import check_flags
 from capienza.predict.inference.vllm.memory import (
     CONTEXT_BYTES,
     activation_peak_bytes,
+    bias_bytes,
+    counts_outside,
     graph_bytes,
     outside_bytes,
+    step_bytes,
 )
 from capienza.predict.inference.vllm.pages import PageRules, Pool, pool_of
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 from capienza.units import Range
 
+REFUSED_LENGTH = template(
+    "predict.vllm-refused-length",
+    "{found} tokens are below the {required} that tokens.required asks for: vLLM refuses such requests",
+    "raise max_model_len to the required length, or leave it out",
+)
 NEAREST_VERSION = template(
     "predict.vllm-version",
     "vLLM {found} is taken by the rules of {rules}",
@@ -34,13 +43,17 @@ ASSUMED_SETTINGS = template(
 WEIGHTS = template(
     "predict.vllm-weights",
     "{tensors} B of tensors + {tables} B of rotary tables + {adapters} B of adapter slots"
-    " + {unlisted} B of parts outside the language model",
+    " + {unlisted} B of parts outside the language model + {ends} B that blocks are larger than tensors",
 )
 PEAK = template(
     "predict.vllm-activation", "max(layers, sampler) with {tokens} tokens and {sequences} sequences in the profile run"
 )
 OUTSIDE = template("predict.vllm-outside", "typical of {ranks} GPUs of a copy")
 GRAPHS = template("predict.vllm-graphs", "typical of the sizes captured for {sequences} sequences")
+STEPS = template("predict.vllm-steps", "log-probabilities of {steps} steps x {sequences} sequences, outside the share")
+BIAS = template(
+    "predict.vllm-bias", "the bias of one prompt of up to {tokens} tokens for every head, outside the share"
+)
 CONTEXT = template("predict.vllm-context", "typical of a CUDA context; outside the share that vLLM takes")
 KV = template("predict.vllm-kv", "{sequences} x {blocks} blocks x {block_bytes} B")
 RUNNING = (Phase.PREFILL, Phase.DECODE)
@@ -50,14 +63,26 @@ LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
     chosen = settings(serving)
-    ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
     notes = []
+    ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
     if not chosen.version.is_stated:
         rules = ".".join(str(part) for part in chosen.version.number)
         notes.append(NEAREST_VERSION(found=serving.version or "?", rules=rules))
     if chosen.assumed:
         notes.append(ASSUMED_SETTINGS(names=chosen.assumed))
     return Served(ranks=ranks, notes=tuple(notes))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """Notes on flags that only a newer release may know.
+
+    Raises `InputError` for a flag that no release had, and for a length that the flags themselves refuse.
+    """
+    length, required = serving.count("max_model_len"), serving.required_tokens
+    if length is not None and 0 < length < (required or 0):
+        place = Place(serving.file, key="engine.options.max_model_len")
+        raise InputError(REFUSED_LENGTH(found=length, required=required or 0), place)
+    return check_flags(serving.options, settings(serving).version, serving.file)
 
 
 def page_rules(serving: Serving, chosen: Settings) -> PageRules:
@@ -98,6 +123,7 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
                 tables=weights.table_bytes,
                 adapters=weights.adapter_bytes,
                 unlisted=weights.unlisted_bytes,
+                ends=weights.block_bytes,
             ),
         ),
         Figure(
@@ -125,23 +151,54 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
             formula=CONTEXT(),
         ),
     ]
-    taken = weights.total_bytes + peak + outside + (graphs if chosen.version.is_at_least(0, 21) else 0)
+    taken = (
+        weights.total_bytes
+        + peak
+        + (outside if counts_outside(chosen) else 0)
+        + (graphs if chosen.version.is_at_least(0, 21) else 0)
+    )
     return RankFigures(
         stage=weights.stage,
-        figures=(*figures, *_needed(serving, chosen, pool)),
+        figures=(*figures, *_unprofiled(serving, chosen), *_needed(serving, chosen, pool)),
         offer=_offer(serving, chosen, pool, taken),
+        queues=(serving.concurrency or 0) > chosen.max_num_seqs,
+    )
+
+
+def _unprofiled(serving: Serving, chosen: Settings) -> tuple[Figure, ...]:
+    """What the profile run does not see, and the share of the card does not hold."""
+    steps = serving.count("num_scheduler_steps") or 1
+    kept = step_bytes(serving.architecture, chosen, steps)
+    bias = bias_bytes(serving.architecture, chosen, serving.split.tensor_parallel)
+    found = (
+        ("step_outputs", kept, Phase.DECODE, STEPS(steps=steps, sequences=chosen.max_num_seqs)),
+        ("attention_bias", bias, Phase.PREFILL, BIAS(tokens=chosen.max_num_batched_tokens)),
+    )
+    return tuple(
+        Figure(name=name, amount=Range(0, size, size), phases=(phase,), formula=formula)
+        for name, size, phase, formula in found
+        if size
     )
 
 
 def _needed(serving: Serving, chosen: Settings, pool: Pool | None) -> tuple[Figure, ...]:
-    """KV and state of the required load, in whole blocks."""
+    """KV and state of the required load, in whole blocks; provable is what the tokens themselves take."""
+    amount, tokens, sequences = _needed_bytes(serving, chosen, pool), serving.required_tokens, serving.concurrency
+    if pool is None or amount is None or tokens is None or sequences is None:
+        return ()
+    floor = min(amount, sequences * pool.token_bytes(tokens))
+    blocks = pool.blocks_for(tokens, chosen.max_num_batched_tokens)
+    formula = KV(sequences=sequences, blocks=blocks, block_bytes=pool.block_bytes)
+    return (
+        Figure(name="kv_cache", amount=Range(floor, amount, amount), phases=RUNNING, formula=formula, kind="blocks"),
+    )
+
+
+def _needed_bytes(serving: Serving, chosen: Settings, pool: Pool | None) -> int | None:
     tokens, sequences = serving.required_tokens, serving.concurrency
     if pool is None or tokens is None or sequences is None:
-        return ()
-    blocks = pool.blocks_for(tokens, chosen.max_num_batched_tokens)
-    amount = sequences * blocks * pool.block_bytes
-    formula = KV(sequences=sequences, blocks=blocks, block_bytes=pool.block_bytes)
-    return (Figure(name="kv_cache", amount=Range.exact(amount), phases=RUNNING, formula=formula),)
+        return None
+    return pool.bytes_for(tokens, sequences, chosen.max_num_batched_tokens)
 
 
 def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: int) -> Offer:

@@ -1,0 +1,143 @@
+"""`limits`: the largest length and concurrency of a card's workload on a GPU."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from capienza.api.models import model_of
+from capienza.api.sizing import facts_of, gpus_of, margin_bytes, named_gpu, read_card, split_gpu
+from capienza.card.model import Card, TokenCount
+from capienza.card.options import plain_name
+from capienza.decide.limits import Limit, Need, limit
+from capienza.errors import InputError, Place, UsageError, template
+from capienza.ledger.capacity import Capacity, capacity_from
+from capienza.predict.answer import worst_device
+from capienza.predict.gpu import GpuFacts
+from capienza.predict.model import Model
+from capienza.predict.sizing import ask_engine, build_ledger
+
+NEEDS_LOAD = template(
+    "limits.needs-load",
+    "limits needs tokens.required and concurrency; the card does not state {fields}",
+    "state them: each limit holds the other one fixed",
+)
+ONLY_INFERENCE = template(
+    "limits.only-inference",
+    "limits is for inference; the card's task is {task}",
+    "for fine-tuning, capienza size shows what is computed",
+)
+TWO_COUNTS = template(
+    "limits.two-gpu-counts", "--gpu asks for {named} GPUs and --gpus for {asked}", "give the number once"
+)
+
+
+MAX_LENGTH_OPTION = "max_model_len"
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `limits`: `max_positions` is the longest sequence the model is made for (None: not stated)."""
+
+    card: Card
+    model: Model
+    gpu: str
+    gpus: int
+    capacity: Capacity
+    length: Limit
+    concurrency: Limit
+    max_positions: int | None
+
+
+def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = None) -> Limits:
+    """The largest required length at the card's concurrency, and the largest concurrency at its length.
+
+    Raises `UsageError` for GPU counts that contradict each other or the card, `InputError` for a card that leaves the
+    load open or a GPU that is not known.
+    """
+    read = card if isinstance(card, Card) else read_card(card)
+    name, named = split_gpu(gpu)
+    if named is not None and gpus is not None and named != gpus:
+        raise UsageError(TWO_COUNTS(named=named, asked=gpus))
+    _check(read)
+    model = model_of(read)
+    known = named_gpu(name)
+    others = read.host.others_use_bytes if read.host is not None and read.host != "none" else None
+    capacity = capacity_from(known, others or 0)
+    count = gpus_of(read, named if gpus is None else gpus)
+    search = _Search(read, model, count, facts_of(known))
+    required, sequences = read.tokens.required, read.concurrency
+    assert required is not None
+    assert sequences is not None
+    bound, bound_by = _bound(read, model)
+    margin = margin_bytes(read)
+    return Limits(
+        card=read,
+        model=model,
+        gpu=name,
+        gpus=count,
+        capacity=capacity,
+        length=limit(
+            "tokens", sequences, lambda value: search.need(value, sequences), capacity, margin, bound, bound_by
+        ),
+        concurrency=limit(
+            "concurrency", required.total, lambda value: search.need(required.total, value), capacity, margin
+        ),
+        max_positions=model.architecture.max_position_embeddings if model.architecture else None,
+    )
+
+
+def _bound(card: Card, model: Model) -> tuple[int | None, str]:
+    """The longest sequence that may be asked for, and what says so: the model, or the card's own engine options."""
+    options = card.engine.options if card.engine else {}
+    stated = next((value for name, value in options.items() if plain_name(name) == MAX_LENGTH_OPTION), None)
+    longest = model.architecture.max_position_embeddings if model.architecture else None
+    if (
+        isinstance(stated, int)
+        and not isinstance(stated, bool)
+        and stated > 0
+        and (longest is None or stated < longest)
+    ):
+        return stated, "engine"
+    return longest, "model"
+
+
+def _check(card: Card) -> None:
+    if card.task != "inference":
+        raise InputError(ONLY_INFERENCE(task=card.task), Place(card.file, key="task"))
+    missing = tuple(
+        name
+        for name, value in (("tokens.required", card.tokens.required), ("concurrency", card.concurrency))
+        if value is None
+    )
+    if missing:
+        raise InputError(NEEDS_LOAD(fields=missing), Place(card.file))
+
+
+class _Search:
+    """The needs of one card's workload at other lengths and concurrencies; each is computed once."""
+
+    def __init__(self, card: Card, model: Model, gpus: int, facts: GpuFacts) -> None:
+        self.card = card
+        self.model = model
+        self.gpus = gpus
+        self.facts = facts
+        self.known: dict[tuple[int, int], Need] = {}
+
+    def need(self, tokens: int, sequences: int) -> Need:
+        """What that load needs on the fullest GPU."""
+        if (tokens, sequences) not in self.known:
+            self.known[tokens, sequences] = self._computed(tokens, sequences)
+        return self.known[tokens, sequences]
+
+    def _computed(self, tokens: int, sequences: int) -> Need:
+        required = msgspec.structs.replace(self.card.tokens, required=TokenCount(total=tokens))
+        card = msgspec.structs.replace(self.card, tokens=required, concurrency=sequences)
+        answer = ask_engine(card, self.model, self.gpus, self.facts)
+        ledger = build_ledger(card, self.model, self.gpus, answer=answer)
+        device = worst_device(ledger)
+        return Need(
+            peak=ledger.predicted_peak(device),
+            amounts={entry.name: entry.amount.expected for entry in ledger.on(device) if entry.amount is not None},
+            is_covered=None if answer is None else answer.is_covered,
+        )

@@ -1,0 +1,78 @@
+"""How far measured figures lie above expected ones: the ceilings of everything that is not exact.
+
+Legend: r = measured / expected of one calibration case; n cases. The ceiling factor that 95 % of new cases stay below
+is the k-th smallest r, k = ceil(0.95 (n + 1)) (split conformal prediction). With n < 19 there is no such case: the
+largest r is taken, and 2 / (n + 1) of their spread on top, so that few cases give a wide range.
+A case of the model that is predicted never enters (`without`). Quantities that a log rounds keep a factor of 1 or more.
+The data are written by `capienza calibrate` from measured cases; nothing here is typed in.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+SHARE = 0.95
+SHIPPED = Path(__file__).parent / "data" / "calibration.json"
+NO_CASES_FACTOR = 2.0
+"""Where no case was ever measured: twice the expected figure, and said."""
+
+
+class Ratio(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """One calibration case: the model's name, and measured / expected."""
+
+    model: str
+    value: float
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """The cases of one engine and quantity."""
+
+    engine: str
+    quantity: str
+    ratios: tuple[Ratio, ...]
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """All kinds. `sources` are the files that the cases came from, with their digests."""
+
+    schema: str = "capienza.calibration/1"
+    sources: dict[str, str] = {}
+    kinds: tuple[Kind, ...] = ()
+
+    def factor(self, engine: str, quantity: str, without: str = "") -> Factor:
+        """The ceiling factor of a quantity on an engine; another engine's cases stand in where there are none."""
+        own = [kind for kind in self.kinds if kind.quantity == quantity and kind.engine == engine]
+        others = [kind for kind in self.kinds if kind.quantity == quantity]
+        for kinds in (own, others):
+            values = [ratio.value for kind in kinds for ratio in kind.ratios if ratio.model != without]
+            if values:
+                return Factor(conformal(values), len(values))
+        return Factor(NO_CASES_FACTOR, 0)
+
+
+class Factor(msgspec.Struct, frozen=True):
+    """Ceiling over expected, and how many cases stand behind it."""
+
+    value: float
+    cases: int
+
+
+def conformal(values: Iterable[float]) -> float:
+    """The factor that 95 % of new cases stay below; never under 1."""
+    ordered = sorted(values)
+    count = len(ordered)
+    rank = -(-int(SHARE * 100) * (count + 1) // 100)
+    if rank <= count:
+        return max(1.0, ordered[rank - 1])
+    largest, smallest = max(1.0, ordered[-1]), min(1.0, ordered[0])
+    return largest + 2 * (largest - smallest) / (count + 1)
+
+
+@functools.cache
+def shipped() -> Calibration:
+    """The calibration that comes with the package."""
+    return msgspec.json.decode(SHIPPED.read_bytes(), type=Calibration)

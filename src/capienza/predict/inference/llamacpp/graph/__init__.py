@@ -1,0 +1,1 @@
+"""llama.cpp's compute graph as far as its buffers go: shapes of nodes, their devices, and where they are put."""

@@ -1,0 +1,166 @@
+"""What the engines with one pool of equal tokens share: bytes of a token on a rank, versions, figures, offers.
+
+Legend: a cell is what one token takes in all the layers of a rank.
+    K and V layer    max(1, K / t) heads * (key_head_dim + value_head_dim) in the cache's format
+    latent layer     latent_width in the cache's format, whole on every tensor-parallel rank
+    state            one sequence's recurrent state on a rank: parts of the model's format, the others in fp32
+Layers with a window are held in full.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from capienza.architecture.model import Layer
+from capienza.errors import Message, template
+from capienza.formats.blocks import tensor_bytes
+from capienza.ledger.phase import Phase
+from capienza.predict.inference.serving import Figure, Offer, Serving
+from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, NVLINK_NAMES
+from capienza.predict.inference.weights import ResidentWeights
+from capienza.predict.placement import kv_heads_on_rank
+from capienza.units import Range
+
+POOL_OPTION = "kv_cache_memory_bytes"
+NEAREST_VERSION = template(
+    "predict.engine-version",
+    "{engine} {found} is taken by the rules of {rules}",
+    "state engine.version on the card as the engine prints it",
+)
+ASSUMED = template(
+    "predict.engine-defaults",
+    "the defaults of {engine} are taken for: {names}",
+    "state them under engine.options on the card if the run sets them",
+)
+WEIGHTS = template(
+    "predict.engine-weights",
+    "{tensors} B of tensors + {tables} B of rotary tables + {more} B of other parts, adapter slots and ends of blocks",
+)
+REQUIRED = template("predict.engine-kv", "{sequences} x {tokens} tokens x {cell} B + {sequences} x {state} B of state")
+COMMUNICATION = template("predict.engine-communication", "typical of {ranks} GPUs of a copy")
+CONTEXT = template("predict.engine-context", "typical of a CUDA context; taken before the engine's share is counted")
+RUNNING = (Phase.PREFILL, Phase.DECODE)
+LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
+_NUMBERS = re.compile(r"(\d+)\.(\d+|x)(?:\.(\d+|x))?", re.ASCII)
+
+Number = tuple[int, int, int]
+
+
+def read_number(text: str | None, newest: Number) -> tuple[Number, bool]:
+    """The release that a text names, and whether it names one; the newest that was read otherwise."""
+    match = _NUMBERS.search(text or "")
+    if match is None:
+        return newest, False
+    major, minor, patch = (int(part) if part and part != "x" else 0 for part in match.groups())
+    return (major, minor, patch), True
+
+
+def version_notes(engine: str, serving: Serving, number: Number, *, is_stated: bool) -> list[Message]:
+    """A word on rules that were not chosen by a stated version."""
+    rules = ".".join(str(part) for part in number)
+    return [] if is_stated else [NEAREST_VERSION(engine=engine, found=serving.version or "?", rules=rules)]
+
+
+def cell_bytes(layers: Iterable[Layer], serving: Serving, cache_format: str) -> int:
+    """Bytes of one token on one rank that holds these layers."""
+    total = 0
+    for layer in layers:
+        attention = layer.attention
+        if attention is None or not attention.cache_width:
+            continue
+        if attention.kind == "latent":
+            total += tensor_bytes((attention.latent_width,), cache_format)
+            continue
+        heads = kv_heads_on_rank(attention, serving.split.tensor_parallel)
+        total += tensor_bytes((heads * (attention.key_head_dim + attention.value_head_dim),), cache_format)
+    return total
+
+
+def state_bytes(layers: Iterable[Layer], serving: Serving) -> int:
+    """Bytes of one sequence's state on one rank that holds these layers."""
+    return sum(
+        -(-tensor_bytes(part.shape, "fp32" if part.dtype else serving.dtype) // serving.split.tensor_parallel)
+        for layer in layers
+        if layer.state is not None
+        for part in layer.state.parts
+    )
+
+
+def cache_format_of(serving: Serving) -> str:
+    """The format of K and V."""
+    asked = str(serving.options.get("kv_cache_dtype") or "auto")
+    return serving.dtype if asked == "auto" else asked
+
+
+def typical(name: str, size_bytes: int, phases: tuple[Phase, ...], formula: Message) -> Figure:
+    """A figure of which nothing is proved."""
+    return Figure(name=name, amount=Range(0, size_bytes, size_bytes), phases=phases, formula=formula)
+
+
+def weights_figure(weights: ResidentWeights, total_bytes: int, table_bytes: int) -> Figure:
+    """Resident weights; the tensors alone are proved."""
+    more = total_bytes - weights.tensor_bytes - table_bytes
+    formula = WEIGHTS(tensors=weights.tensor_bytes, tables=table_bytes, more=more)
+    amount = Range(weights.tensor_bytes, total_bytes, total_bytes)
+    return Figure(name="weights", amount=amount, phases=LOADED, formula=formula)
+
+
+def outside_figures(serving: Serving, communication_bytes: int) -> tuple[Figure, ...]:
+    """What PyTorch does not own: communication and the context."""
+    return (
+        typical("non_torch", communication_bytes, LOADED, COMMUNICATION(ranks=serving.split.ranks)),
+        typical("context", CONTEXT_BYTES, LOADED, CONTEXT()),
+    )
+
+
+def communication_of(serving: Serving, pcie_bytes: int, nvlink_bytes: int) -> int:
+    """What starting the group of ranks takes: nothing on one GPU."""
+    if serving.split.ranks == 1:
+        return 0
+    return nvlink_bytes if any(name in serving.gpu.lower() for name in NVLINK_NAMES) else pcie_bytes
+
+
+def required_figures(serving: Serving, cell: int, state: int) -> tuple[Figure, ...]:
+    """KV and state of the required load, where both numbers of it are known."""
+    tokens, sequences = serving.required_tokens, serving.concurrency
+    if tokens is None or sequences is None or not cell + state:
+        return ()
+    formula = REQUIRED(sequences=sequences, tokens=tokens, cell=cell, state=state)
+    amount = Range.exact(sequences * (tokens * cell + state))
+    return (Figure(name="kv_cache", amount=amount, phases=RUNNING, formula=formula),)
+
+
+def offer_of(
+    pool_bytes: int | None,
+    budget_bytes: int | None,
+    cell: int,
+    block: int,
+    length: int | None,
+    whole: int | None = None,
+) -> Offer:
+    """Blocks of `block` tokens that a pool holds; `whole` bounds the tokens where something else does.
+
+    The engines that only shorten what they accept, instead of refusing to start, count no sequences.
+    """
+    if pool_bytes is None or not cell:
+        return Offer(budget_bytes=budget_bytes, pool_bytes=pool_bytes, block_size=block, max_model_len=length)
+    blocks = max(0, pool_bytes) // (cell * block)
+    blocks = blocks if whole is None else min(blocks, whole // block)
+    return Offer(
+        budget_bytes=budget_bytes,
+        pool_bytes=pool_bytes,
+        block_size=block,
+        gpu_blocks=blocks,
+        kv_tokens=blocks * block,
+        max_model_len=length,
+    )
+
+
+def with_concurrency(offer: Offer) -> Offer:
+    """The offer of an engine that refuses a length that its pool cannot hold."""
+    if offer.kv_tokens is None or not offer.max_model_len:
+        return offer
+    return msgspec.structs.replace(offer, max_concurrency=offer.kv_tokens / offer.max_model_len)

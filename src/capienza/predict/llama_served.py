@@ -1,0 +1,164 @@
+"""A GGUF file on llama.cpp, as a card asks for it: the buffers of each GPU, and those of the host.
+
+The options that a card states are taken as they are. What it leaves open follows from the load: as many sequences as
+are required at once, and a context that holds all of them. Unless the card states how many layers go to the GPUs,
+llama.cpp may leave some on the host when they do not fit, so nothing is then proved from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from capienza.card.model import Card
+from capienza.card.options import plain_name
+from capienza.errors import InputError, Message, Place, template
+from capienza.ledger.entry import Entry
+from capienza.ledger.ledger import WEIGHTS
+from capienza.ledger.phase import Phase
+from capienza.predict.calibration import shipped
+from capienza.predict.inference.llamacpp.buffers import LlamaBuffer, LlamaBuffers
+from capienza.predict.inference.llamacpp.model import LlamaModel, llama_model
+from capienza.predict.inference.llamacpp.options import ALIASES, llama_runtime
+from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
+from capienza.predict.inference.llamacpp.runtime import LlamaRuntime, sizes_of
+from capienza.predict.model import Model
+from capienza.predict.unknowns import MEASURED_PHASE, unknown_entry
+from capienza.units import MIB, Range
+
+ENGINE = "llama.cpp"
+DEVICE_NAME = "CUDA"
+HOST = "host"
+CONTEXT_BYTES = 300 * MIB
+"""CUDA context, modules and cuBLAS: 297 to 298 MiB on an A40, 140 to 160 on two 8 GB cards."""
+RUNNING = (Phase.PREFILL, Phase.DECODE)
+LOADED = (Phase.LOAD, *RUNNING)
+ENTRIES = {
+    "model_buffer": (WEIGHTS, LOADED),
+    "kv_buffer": ("kv_cache", LOADED),
+    "rs_buffer": ("state", LOADED),
+    "compute_buffer": ("compute_buffer", LOADED),
+    "output_buffer": ("output_buffer", LOADED),
+}
+CONTEXT = template(
+    "predict.llamacpp-context", "typical of CUDA's context and libraries: 140 to 300 MiB were read on three cards"
+)
+SHORT_CONTEXT = template(
+    "predict.llamacpp-short-context",
+    "the context is {streams} x {cells} cells; {sequences} sequences of {tokens} tokens need {needed}",
+    "raise ctx_size to at least {needed}, or leave it out",
+)
+FEW_SEQUENCES = template(
+    "predict.llamacpp-few-sequences",
+    "{found} sequences run at once, the card's concurrency is {needed}: the others would wait",
+    "raise parallel to the concurrency, or leave it out",
+)
+
+
+class LlamaAnswer(msgspec.Struct, frozen=True):
+    """What llama.cpp allocates, by its own device names, with notes on options that are not understood.
+
+    What it allocates holds the whole load: options that do not are refused.
+    """
+
+    buffers: LlamaBuffers
+    runtime: LlamaRuntime
+    notes: tuple[Message, ...]
+    is_proved: bool
+    is_covered: bool = True
+
+    @property
+    def reads_options(self) -> bool:
+        """The notes name every option that is not understood, and floors go by them."""
+        return True
+
+
+def llama_answer(card: Card, model: Model, gpus: int) -> LlamaAnswer | None:
+    """The buffers of a card's GGUF file; None where the card asks another engine, or leaves the load open.
+
+    Raises `InputError` for an option whose value cannot be, or that leaves no room for the load.
+    """
+    engine, required, artifact = card.engine, card.tokens.required, model.artifact
+    if engine is None or engine.name != ENGINE or card.task != "inference" or card.weights.format is not None:
+        return None
+    if artifact is None or artifact.kind != "gguf" or model.architecture is None:
+        return None
+    if required is None or card.concurrency is None:
+        return None
+    described = llama_model(artifact.metadata, artifact.tensors, artifact.reference)
+    options = _options(engine.options, required.total, card.concurrency)
+    devices = tuple(f"{DEVICE_NAME}{index}" for index in range(gpus))
+    try:
+        runtime, notes = llama_runtime(options, described, version=engine.version, devices=devices)
+    except InputError as error:
+        raise InputError(error.message, Place(card.file, key=error.place.key)) from error
+    _check_load(card, described, runtime, required.total, card.concurrency)
+    return LlamaAnswer(
+        buffers=predict_llamacpp(described, runtime),
+        runtime=runtime,
+        notes=notes,
+        is_proved="n_gpu_layers" in _plain(engine.options) and not notes,
+    )
+
+
+def llama_entries(answer: LlamaAnswer, device: str) -> list[Entry]:
+    """The entries of "gpu:N" (ggml's CUDAN)."""
+    name = f"{DEVICE_NAME}{device.partition(':')[2]}"
+    entries = [_entry(buffer, device, answer) for buffer in answer.buffers.buffers if buffer.device == name]
+    entries += [
+        unknown_entry(ENTRIES[unknown.kind][0], LOADED, device, ("engine.version",), unknown.reason)
+        for unknown in answer.buffers.unknown
+    ]
+    entries.append(
+        Entry(
+            name="context",
+            phases=LOADED,
+            device=device,
+            amount=Range(0, CONTEXT_BYTES, 2 * CONTEXT_BYTES),
+            status="estimated",
+            formula=CONTEXT(),
+        )
+    )
+    proof = MEASURED_PHASE(phases=tuple(RUNNING))
+    return [*entries, unknown_entry("runtime_pool", RUNNING, device, ("engine.version",), proof)]
+
+
+def _entry(buffer: LlamaBuffer, device: str, answer: LlamaAnswer) -> Entry:
+    name, phases = ENTRIES[buffer.kind]
+    amount = buffer.amount
+    if buffer.status == "estimated":
+        factor = shipped().factor(ENGINE, buffer.kind).value
+        amount = Range(0, amount.expected, max(amount.expected, int(amount.expected * factor)))
+    if not answer.is_proved:
+        amount = Range(0, amount.expected, amount.ceiling)
+    return Entry(name=name, phases=phases, device=device, amount=amount, status="estimated", formula=buffer.formula)
+
+
+def _plain(options: Mapping[str, object]) -> dict[str, object]:
+    plain = {plain_name(name): value for name, value in options.items()}
+    return {ALIASES.get(name, name): value for name, value in plain.items()}
+
+
+def _options(stated: Mapping[str, object], tokens: int, sequences: int) -> dict[str, object]:
+    """The card's options, and for what they leave open those that the load asks for."""
+    plain = _plain(stated)
+    asked: dict[str, object] = dict(stated)
+    if "parallel" not in plain:
+        asked["parallel"] = sequences
+    if "ctx_size" not in plain:
+        asked["ctx_size"] = tokens * sequences
+    return asked
+
+
+def _check_load(card: Card, model: LlamaModel, runtime: LlamaRuntime, tokens: int, sequences: int) -> None:
+    """Raises `InputError` where stated options hold fewer sequences, or fewer tokens, than the load has."""
+    if runtime.n_seq_max < sequences:
+        message = FEW_SEQUENCES(found=runtime.n_seq_max, needed=sequences)
+        raise InputError(message, Place(card.file, key="engine.options.parallel"))
+    sizes = sizes_of(runtime, model.number("context_length"))
+    if sizes.cells < (tokens if sizes.streams > 1 else tokens * sequences):
+        message = SHORT_CONTEXT(
+            streams=sizes.streams, cells=sizes.cells, sequences=sequences, tokens=tokens, needed=tokens * sequences
+        )
+        raise InputError(message, Place(card.file, key="engine.options.ctx_size"))

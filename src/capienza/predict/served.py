@@ -1,0 +1,182 @@
+"""The entries of a card whose engine's rules are known: what each GPU of a copy holds, stage by stage.
+
+The placement must be stated, or the copy be on one GPU: how an unstated placement divides a model is not guessed.
+Legend: w bytes of the whole copy's weights, r ranks, t tensors of one rank by the engine's own split.
+    weights        floor w / r (one of the ranks holds that much whatever the engine does), expected max(w / r, t)
+    loaded_extra   tables, adapter slots and padding; its ceiling holds what loading took in measured cases
+    the rest       expected by the engine's rule, ceiling by the measured cases of that engine and quantity
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from capienza.card.model import Card, Placement
+from capienza.card.options import plain_name
+from capienza.errors import InputError, Message, Place, template
+from capienza.ledger.entry import Entry
+from capienza.ledger.ledger import WEIGHTS
+from capienza.predict.calibration import Calibration, shipped
+from capienza.predict.gpu import NO_GPU, GpuFacts
+from capienza.predict.inference.serving import Figure, RankFigures, Served, Serving
+from capienza.predict.model import Model
+from capienza.predict.placement import Split, check_split
+from capienza.predict.weights import WeightBytes, weights_entry
+from capienza.units import Range
+
+LOADED_EXTRA = "loaded_extra"
+BLOCKS = "blocks"
+"""The kind of a figure that follows from whole blocks alone: nothing of it is calibrated."""
+ESTIMATED_TOTAL = template(
+    "predict.estimated-cuda-total",
+    "no CUDA total was collected for this card: {total_bytes} is taken, the usual share of the driver's total",
+    "read torch.cuda.mem_get_info() on the card; budget, pool and tokens follow from it",
+)
+
+
+class EngineAnswer(msgspec.Struct, frozen=True):
+    """An engine's answer beside what it was asked."""
+
+    engine: str
+    serving: Serving
+    served: Served
+    gpu: GpuFacts = NO_GPU
+    option_notes: tuple[Message, ...] = ()
+
+    @property
+    def reads_options(self) -> bool:
+        """Do the notes name every option that leaves something unproved? Here that is for the card's reader."""
+        return False
+
+    @property
+    def is_covered(self) -> bool | None:
+        """Does the engine run the required load at once? None where that is not known."""
+        return self.served.tightest.is_covered
+
+    @property
+    def notes(self) -> tuple[Message, ...]:
+        """Which rules, defaults and totals were taken."""
+        total = self.gpu.total_bytes
+        estimated = (ESTIMATED_TOTAL(total_bytes=total),) if self.gpu.is_estimated and total is not None else ()
+        return (*self.option_notes, *self.served.notes, *estimated)
+
+    def rank_of(self, device: str) -> RankFigures:
+        """The figures of "gpu:N": ranks of one stage follow each other."""
+        ranks = self.served.ranks
+        stage = int(device.partition(":")[2]) // self.serving.split.tensor_parallel
+        return ranks[min(stage, len(ranks) - 1)]
+
+
+def engine_answer(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: str | None) -> EngineAnswer | None:
+    """What the card's engine takes and offers; None where its rules are not known, or the card leaves them open.
+
+    Raises `InputError` for a placement or an option that cannot be.
+    """
+    if card.task != "inference" or card.engine is None:
+        return None
+    from capienza.predict.inference.engines import MODULES, check_options, serve
+
+    if card.engine.name not in MODULES:
+        return None
+    serving = _serving(card, model, gpus, gpu, cache_format)
+    if serving is None:
+        return None
+    notes = check_options(card.engine.name, serving)
+    return EngineAnswer(card.engine.name, serving, serve(card.engine.name, serving), gpu, notes)
+
+
+def served_entries(answer: EngineAnswer, device: str, weights: WeightBytes) -> list[Entry]:
+    """The entries of one device; `weights` are those of a whole copy, by the headers where there are any."""
+    calibration = shipped()
+    entries = []
+    for figure in answer.rank_of(device).figures:
+        if figure.name == WEIGHTS:
+            entries += _weights(figure, answer, calibration, device, weights)
+        else:
+            entries.append(_entry(figure, figure.name, _ceiling(figure, answer.engine, calibration), device))
+    return entries
+
+
+def _weights(
+    figure: Figure, answer: EngineAnswer, calibration: Calibration, device: str, weights: WeightBytes
+) -> list[Entry]:
+    ranks = answer.serving.split.ranks
+    floor, share = -(-weights.total_bytes // ranks), -(-weights.expected_bytes // ranks)
+    held = share if ranks == 1 else max(share, figure.amount.floor)
+    loaded = held + figure.amount.expected - figure.amount.floor
+    ceiling = max(loaded, int(loaded * calibration.factor(answer.engine, figure.kind or WEIGHTS).value))
+    tensors = weights_entry(weights, device, ranks, figure.phases)
+    return [
+        msgspec.structs.replace(tensors, amount=Range(floor, held, held)),
+        _entry(figure, LOADED_EXTRA, Range(0, loaded - held, ceiling - held), device),
+    ]
+
+
+def _ceiling(figure: Figure, engine: str, calibration: Calibration) -> Range:
+    amount = figure.amount
+    if amount.is_exact or figure.kind == BLOCKS:
+        return amount
+    factor = calibration.factor(engine, figure.kind or figure.name).value
+    return Range(amount.floor, amount.expected, max(amount.expected, int(amount.expected * factor)))
+
+
+def _entry(figure: Figure, name: str, amount: Range, device: str) -> Entry:
+    return Entry(
+        name=name,
+        phases=figure.phases,
+        device=device,
+        amount=amount,
+        status="estimated",
+        formula=figure.formula,
+        source=figure.source,
+    )
+
+
+def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: str | None) -> Serving | None:
+    """The card as an engine sees it; None where it leaves open what the engine's rules need."""
+    architecture, engine, required, split = model.architecture, card.engine, card.tokens.required, _split(card, gpus)
+    if architecture is None or not architecture.parameters or engine is None or model.dtype is None:
+        return None
+    if required is None or card.concurrency is None or cache_format is None or split is None:
+        return None
+    try:
+        check_split(architecture, split)
+    except InputError as error:
+        raise InputError(error.message, Place(card.file, key=error.place.key)) from error
+    from capienza.formats.scheme import scheme_named
+
+    stated = card.weights.format
+    copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
+    return Serving(
+        architecture=architecture,
+        dtype=model.dtype,
+        scheme=model.scheme if stated is None else scheme_named(stated, Place(card.file, key="weights.format")),
+        split=split,
+        version=engine.version,
+        options=_options(engine.options, cache_format),
+        total_bytes=gpu.total_bytes,
+        gpu=gpu.name,
+        required_tokens=required.total,
+        concurrency=-(-card.concurrency // copies),
+        file=card.file,
+    )
+
+
+def _split(card: Card, gpus: int) -> Split | None:
+    placement = card.placement
+    if not isinstance(placement, Placement):
+        return Split() if gpus == 1 else None
+    if placement.tensor_parallel * placement.pipeline_parallel != max(1, gpus):
+        return None
+    return Split(
+        tensor_parallel=placement.tensor_parallel,
+        pipeline_parallel=placement.pipeline_parallel,
+        expert_parallel=placement.expert_parallel,
+    )
+
+
+def _options(options: Mapping[str, object], cache_format: str) -> dict[str, object]:
+    named = {plain_name(name): value for name, value in options.items()}
+    return {**named, "kv_cache_dtype": cache_format}

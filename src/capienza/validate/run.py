@@ -1,0 +1,55 @@
+"""A whole validation: every row predicted, ceilings calibrated without the row's own model, groups summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from capienza.predict.calibration import Calibration, Kind, Ratio, shipped
+from capienza.validate.cases import scored_rows
+from capienza.validate.groups import By, Group, groups
+from capienza.validate.scored import Scored
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `validate`."""
+
+    rows: tuple[Scored, ...]
+    groups: tuple[Group, ...]
+    by: tuple[By, ...] = ()
+
+
+def validate_files(files: Sequence[str], by: Sequence[By] = ()) -> Validation:
+    """Predict every case of the files. Raises `InputError` for a file that cannot be read."""
+    calibration = shipped()
+    rows = tuple(calibrated(row, calibration) for file in files for row in scored_rows(file))
+    return Validation(rows=rows, groups=groups(rows, by), by=tuple(by))
+
+
+def calibrated(row: Scored, calibration: Calibration) -> Scored:
+    """The row with its ceiling, from cases of other models; an exact figure is its own ceiling."""
+    if row.expected is None or row.floor == row.expected:
+        return row
+    if row.parts:
+        added = sum(part * (calibration.factor(row.engine, name, row.model).value - 1) for name, part in row.parts)
+        return msgspec.structs.replace(row, ceiling=row.expected + added)
+    factor = calibration.factor(row.engine, row.name, without=row.model)
+    return msgspec.structs.replace(row, ceiling=row.expected * factor.value)
+
+
+def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibration:
+    """The calibration that scored rows give; exact figures need none, and what was assumed proves nothing."""
+    found: dict[tuple[str, str], list[Ratio]] = {}
+    for row in rows:
+        if row.error is None or not row.expected or row.floor == row.expected or row.is_assumed or row.parts:
+            continue
+        ratio = Ratio(row.model, round(float(row.measured or 0) / row.expected, 6))
+        found.setdefault((row.engine, row.name), []).append(ratio)
+    return Calibration(
+        sources=dict(sorted(sources.items())),
+        kinds=tuple(
+            Kind(engine=engine, quantity=quantity, ratios=tuple(sorted(ratios)))
+            for (engine, quantity), ratios in sorted(found.items())
+        ),
+    )
