@@ -19,7 +19,18 @@ from capienza.architecture.positions import stretched_positions
 from capienza.architecture.reading import Config, shown
 from capienza.errors import InputError, Message, Parameter, Place, phrase, template
 
-CAUSAL_ENDINGS = ("LM", "LMHeadModel", "WithLMHead", "GenerationDecoder", "ConditionalGeneration")
+CAUSAL_ENDINGS = (
+    "LM",
+    "LMHeadModel",
+    "WithLMHead",
+    "GenerationDecoder",
+    "ConditionalGeneration",
+    "VisionText2Text",
+    "ProteinText2Text",
+    "VisionEncoderDecoderModel",
+    "OmniModel",
+    "Omni_Reasoning_V3",
+)
 """How the names of classes with a language-model head end."""
 FAMILIES = os.path.join(os.path.dirname(__file__), "families")
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from capienza.architecture.model import Architecture
-from capienza.architecture.reading import Config
-from capienza.architecture.wrapper import describe_text_side
+from capienza.architecture.families.glm46v import build
 
-
-def build(config: Config) -> Architecture:
-    """The text side of the file."""
-    return describe_text_side(config, "glm4v_text", whole_tied=False)
+__all__ = ["build"]
