@@ -13,9 +13,18 @@ from capienza.units import Range
 
 NEUTRAL_ENGINE_OPTIONS = frozenset(
     {
-        "block_size", "enable_chunked_prefill", "enable_prefix_caching", "enforce_eager", "gpu_memory_utilization",
-        "kv_cache_dtype", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "mem_fraction_static", "port",
-        "seed", "swap_space", "trust_remote_code",
+        "api_key", "async_scheduling", "attention_backend", "block_size", "chat_template", "chunked_prefill_size",
+        "context_length", "cuda_graph_max_bs", "cudagraph_capture_sizes", "cuda_graph_sizes",
+        "disable_cuda_graph", "disable_custom_all_reduce", "disable_hybrid_kv_cache_manager", "disable_log_requests",
+        "disable_log_stats", "disable_radix_cache", "distributed_executor_backend", "download_dir",
+        "enable_auto_tool_choice", "enable_chunked_prefill", "enable_expert_parallel", "enable_lora",
+        "enable_prefix_caching", "enforce_eager", "generation_config", "gpu_memory_utilization", "host",
+        "kv_cache_dtype", "kv_cache_free_gpu_mem_fraction", "kv_cache_memory_bytes", "limit_mm_per_prompt",
+        "max_batch_prefill_tokens", "max_batch_size", "max_logprobs", "max_lora_rank", "max_loras", "max_model_len",
+        "max_num_batched_tokens", "max_num_seqs", "max_running_requests", "max_seq_len_to_capture",
+        "max_total_tokens", "mem_fraction_static", "page_size", "pipeline_parallel_size", "port", "reasoning_parser",
+        "scheduling_policy", "seed", "served_model_name", "swap_space", "tensor_parallel_size", "tool_call_parser",
+        "tokenizer", "tokenizer_mode", "trust_remote_code", "uvicorn_log_level",
     }
 )  # fmt: skip
 """Options that neither take weights off the card nor change their format, and whose effect on the cache is known."""

@@ -20,7 +20,7 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import WEIGHTS
 from capienza.predict.calibration import ENOUGH_CASES, Calibration, shipped
 from capienza.predict.gpu import NO_GPU, GpuFacts
-from capienza.predict.inference.serving import Figure, RankFigures, Served, Serving
+from capienza.predict.inference.serving import Adapters, Figure, RankFigures, Served, Serving
 from capienza.predict.model import Model
 from capienza.predict.placement import Split, check_split
 from capienza.predict.weights import WeightBytes, weights_entry
@@ -39,6 +39,18 @@ FEW_CASES = template(
     "few measured cases stand behind the ceilings of {names}: they are wide",
     "one start on the card and its log say more",
 )
+OTHER_DIVISION = template(
+    "predict.other-division",
+    "found {found}, but {field} is {stated}",
+    "state the division once, under placement",
+)
+PARALLEL_OPTIONS = {
+    "tensor_parallel_size": "tensor_parallel",
+    "pipeline_parallel_size": "pipeline_parallel",
+    "tp_size": "tensor_parallel",
+    "pp_size": "pipeline_parallel",
+}
+DEFAULT_ADAPTER_RANK = 16
 ESTIMATED_TOTAL = template(
     "predict.estimated-cuda-total",
     "no CUDA total was collected for this card: {total_bytes} is taken, the usual share of the driver's total",
@@ -184,7 +196,8 @@ def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: s
         raise InputError(error.message, Place(card.file, key=error.place.key)) from error
     from capienza.formats.scheme import scheme_named
 
-    stated = card.weights.format
+    stated, named = card.weights.format, {plain_name(name): value for name, value in engine.options.items()}
+    _check_parallel(card, named)
     copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
     return Serving(
         architecture=architecture,
@@ -192,12 +205,13 @@ def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: s
         scheme=model.scheme if stated is None else scheme_named(stated, Place(card.file, key="weights.format")),
         split=split,
         version=engine.version,
-        options=_options(engine.options, cache_format),
+        options={**named, "kv_cache_dtype": cache_format},
         total_bytes=gpu.total_bytes,
         gpu=gpu.name,
         required_tokens=required.total,
         prompt_tokens=required.prompt,
         concurrency=-(-card.concurrency // copies),
+        adapters=_adapters(named),
         file=card.file,
     )
 
@@ -215,6 +229,19 @@ def _split(card: Card, gpus: int) -> Split | None:
     )
 
 
-def _options(options: Mapping[str, object], cache_format: str) -> dict[str, object]:
-    named = {plain_name(name): value for name, value in options.items()}
-    return {**named, "kv_cache_dtype": cache_format}
+def _adapters(options: Mapping[str, object]) -> Adapters | None:
+    """The slots that vLLM and SGLang keep for LoRA adapters; one of rank 16 where only the switch is set."""
+    if options.get("enable_lora") is not True:
+        return None
+    slots, rank = options.get("max_loras"), options.get("max_lora_rank")
+    return Adapters(slots if isinstance(slots, int) else 1, rank if isinstance(rank, int) else DEFAULT_ADAPTER_RANK)
+
+
+def _check_parallel(card: Card, options: Mapping[str, object]) -> None:
+    """Raises `InputError` where the engine is told another division than the card's placement."""
+    placement = card.placement if isinstance(card.placement, Placement) else Placement()
+    for option, field in PARALLEL_OPTIONS.items():
+        told, stated = options.get(option), getattr(placement, field)
+        if told is not None and told != stated:
+            message = OTHER_DIVISION(found=str(told)[:40], field=f"placement.{field}", stated=stated)
+            raise InputError(message, Place(card.file, key=f"engine.options.{option}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -14,6 +15,10 @@ from capienza.predict.placement import Split
 from capienza.units import Range
 
 REQUIRED_LOAD = "kv_cache"
+MULTIPLES = {letter: 1000**power for power, letter in enumerate("kmgt", 1)} | {
+    letter: 1024**power for power, letter in enumerate("KMGT", 1)
+}
+_COUNT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([kmgtKMGT])?", re.ASCII)
 Options = Mapping[str, object]
 
 
@@ -53,9 +58,17 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
         return default if value is None or isinstance(value, str | bool) else float(value)  # type: ignore[arg-type]
 
     def count(self, name: str) -> int | None:
-        """A whole-number option; None when it is not stated."""
+        """A whole-number option; None when it is not stated, or left to the engine (-1, "auto").
+
+        As vLLM takes it, "16k" is 16000 and "16K" 16384.
+        """
         value = self.options.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        if isinstance(value, str):
+            match = _COUNT.fullmatch(value)
+            value = None if match is None else int(float(match[1]) * MULTIPLES.get(match[2] or "", 1))
+        if isinstance(value, float) and value == int(value):
+            value = int(value)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,158 @@
+"""Cards that name an engine: what its options do to the ledger, and what is refused at its key."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+ENGINES = ("vllm", "sglang", "tgi", "tensorrt-llm", "transformers")
+CARD = """capienza: 1
+name: serving
+model: {{path: {path}}}
+task: inference
+engine: {{name: {engine}{version}, options: {{{options}}}}}
+tokens: {{required: {{prompt: 8000, output: 192}}}}
+concurrency: 4
+{more}"""
+
+
+@pytest.fixture
+def card(examples, tmp_path):
+    def write(engine="vllm", options="", more="", model="meta-llama--Llama-3.1-8B", version=""):
+        path = tmp_path / "card.yaml"
+        version = f", version: {version}" if version else ""
+        model = examples / "configs" / model
+        path.write_text(CARD.format(path=model, engine=engine, options=options, more=more, version=version))
+        return path
+
+    return write
+
+
+def sized(capienza, card, *arguments):
+    shown = capienza("size", card, "--json", *arguments)
+    assert (shown.code, shown.err) == (0, ""), shown.err
+    return json.loads(shown.out)
+
+
+def amount(data, name, gpu="gpu:0"):
+    return next((e["amount"] for e in data["entries"] if e["name"] == name and e["gpu"] == gpu), None)
+
+
+def notes(data):
+    return {note["code"] for note in data["model"]["notes"]}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engines_ledger_is_complete_and_exact_where_it_can_be(capienza, card, engine):
+    data = sized(capienza, card(engine), "--gpu", "A100 80GB SXM")
+    assert amount(data, "weights")["floor_bytes"] == amount(data, "weights")["ceiling_bytes"] == 16_060_522_496
+    assert amount(data, "kv_cache")["floor_bytes"] == 4 * 8192 * 131072
+    assert data["predicted_peak"][0]["missing"] == []
+    assert all(entry["amount"]["ceiling_bytes"] for entry in data["entries"])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", ["google--gemma-3-27b-it", "openai--gpt-oss-20b"])
+def test_windows_bound_what_is_proved_whatever_the_engine_keeps(capienza, card, engine, model):
+    data = sized(capienza, card(engine, model=model))
+    windowed = {"google--gemma-3-27b-it": 10 * 8192 + 52 * 1024, "openai--gpt-oss-20b": 12 * 8192 + 12 * 128}[model]
+    token = {"google--gemma-3-27b-it": 16 * 128 * 4, "openai--gpt-oss-20b": 8 * 64 * 4}[model]
+    assert amount(data, "kv_cache")["floor_bytes"] <= 4 * windowed * token
+    assert amount(data, "kv_cache")["expected_bytes"] >= 4 * (windowed - 52) * token
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_speaks_of_its_pool_only_where_it_has_one(capienza, card, engine):
+    shown = capienza("size", card(engine), "--gpu", "L40S")
+    assert ("will offer" in shown.out) is (engine != "transformers")
+    assert "_" not in "".join(
+        line.split("  ")[0] for line in shown.out.split("Ledger, per GPU")[1].split("\n\n")[0].splitlines()[2:]
+    )
+
+
+@pytest.mark.parametrize("tensor_parallel", [2, 4, 8])
+def test_ranks_hold_their_part_of_weights_and_cache(capienza, card, tensor_parallel):
+    more = f"placement: {{gpus: {tensor_parallel}, tensor_parallel: {tensor_parallel}}}\n"
+    data = sized(capienza, card(more=more))
+    for index in range(tensor_parallel):
+        assert amount(data, "weights", f"gpu:{index}")["floor_bytes"] == -(-16_060_522_496 // tensor_parallel)
+        assert amount(data, "kv_cache", f"gpu:{index}")["expected_bytes"] == 4 * 8192 * 131072 // tensor_parallel
+
+
+def test_stages_hold_their_own_layers(capienza, card):
+    data = sized(capienza, card(more="placement: {gpus: 2, pipeline_parallel: 2}\n"))
+    assert amount(data, "kv_cache", "gpu:0")["expected_bytes"] == 4 * 8192 * 131072 // 2
+    assert data["engine"]["stages"][1]["stage"] == 1
+
+
+def test_adapter_slots_are_counted(capienza, card):
+    """Rank 16, two slots: 2 x 16 x (in + out) x 2 B of every linear module; per layer 4096 and 1024 and 14336 wide."""
+    without = amount(sized(capienza, card()), "loaded_extra")["expected_bytes"]
+    data = sized(capienza, card(options="enable_lora: true, max_loras: 2, max_lora_rank: 16"))
+    widths = 2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336)
+    assert amount(data, "loaded_extra")["expected_bytes"] - without == 32 * 2 * 16 * widths * 2
+
+
+@pytest.mark.parametrize("length, tokens", [("16384", 16384), ("16k", 16000), ("16K", 16384), ("'9000'", 9000)])
+def test_a_length_is_read_as_vllm_reads_it(capienza, card, length, tokens):
+    data = sized(capienza, card(options=f"max_model_len: {length}"), "--gpu", "L40S")
+    assert data["engine"]["stages"][0]["max_model_len"] == tokens
+
+
+@pytest.mark.parametrize(
+    "engine, options, more, key, words",
+    [
+        ("vllm", "max_nun_seqs: 4", "", "engine.options.max_nun_seqs", "Did you mean max_num_seqs?"),
+        ("vllm", "max_model_len: 4096", "", "engine.options.max_model_len", "below the 8192"),
+        ("vllm", "max_model_len: 4k", "", "engine.options.max_model_len", "below the 8192"),
+        ("vllm", "tensor_parallel_size: 2", "", "engine.options.tensor_parallel_size", "tensor_parallel is 1"),
+        ("vllm", "", "placement: {gpus: 3, tensor_parallel: 3}", "placement.tensor_parallel", "32 attention heads"),
+        ("sglang", "tp_size: 4", "placement: {gpus: 2, tensor_parallel: 2}", "engine.options.tp_size", "is 2"),
+        ("tgi", "", "placement: {gpus: 64, pipeline_parallel: 64}", "placement.pipeline_parallel", "32 layers"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["size", "decide"])
+def test_what_cannot_be_is_refused_at_its_key(capienza, card, command, engine, options, more, key, words):
+    path = card(engine, options, more)
+    shown = capienza(command, path)
+    assert (shown.code, shown.out) == (3, "")
+    assert f"{path}: {key}" in shown.err
+    assert words in shown.err
+
+
+def test_a_newer_release_may_know_more_flags(capienza, card):
+    data = sized(capienza, card(options="brand_new_flag: 1", version='"0.99.0"'))
+    assert "predict.vllm-newer-flag" in notes(data)
+
+
+def test_fewer_sequences_than_required_are_a_queue(capienza, card):
+    path = card(options="max_num_seqs: 2")
+    assert "fewer sequences at once than are required" in capienza("size", path, "--gpu", "H200").out
+    assert "it would queue" in capienza("decide", path, "--why", "h200_sxm", "workload").out
+
+
+def test_a_pool_that_is_too_small_is_named_and_excludes_nothing(capienza, card):
+    path = card(options="gpu_memory_utilization: 0.25")
+    data = sized(capienza, path, "--gpu", "H100 SXM")
+    assert data["engine"]["is_load_covered"] is False
+    shown = capienza("decide", path, "--why", "h100_sxm", "workload")
+    assert "so it would queue" in shown.out
+    assert "to confirm" in shown.out
+
+
+def test_thin_ceilings_are_said(capienza, card):
+    assert "predict.no-measured-case" in notes(sized(capienza, card("tensorrt-llm")))
+    assert "predict.few-measured-cases" in notes(sized(capienza, card()))
+
+
+def test_an_engine_that_is_not_known_is_named_with_the_near_one(capienza, card):
+    data = sized(capienza, card("vlm"))
+    assert "predict.unknown-engine" in notes(data)
+    assert data["engine"] is None
+
+
+@pytest.mark.parametrize("gpu", ["L40S", "A100 80GB SXM"])
+def test_a_card_total_that_was_not_collected_is_said(capienza, card, gpu):
+    data = sized(capienza, card(), "--gpu", gpu)
+    assert ("predict.estimated-cuda-total" in notes(data)) is (data["fit"]["capacity"]["cuda_total_bytes"] is None)
