@@ -133,12 +133,44 @@ def test_fewer_sequences_than_required_are_a_queue(capienza, card):
 
 
 def test_a_pool_that_is_too_small_is_named_and_excludes_nothing(capienza, card):
-    path = card(options="gpu_memory_utilization: 0.25")
+    path = card(options="gpu_memory_utilization: 0.27, max_model_len: 8192")
     data = sized(capienza, path, "--gpu", "H100 SXM")
     assert data["engine"]["is_load_covered"] is False
     shown = capienza("decide", path, "--why", "h100_sxm", "workload")
     assert "so it would queue" in shown.out
     assert "to confirm" in shown.out
+
+
+@pytest.mark.parametrize(
+    "options", ["gpu_memory_utilization: 0.25", "gpu_memory_utilization: 0.1, max_model_len: 8192"]
+)
+def test_an_engine_that_would_not_start_is_no_fit(capienza, card, options):
+    """Less than one sequence of the longest length, or no pool at all."""
+    path = card(options=options)
+    data = sized(capienza, path, "--gpu", "H100 SXM")
+    assert (data["engine"]["is_load_covered"], data["fit"]["word"]) == (False, "overflow")
+    assert "would refuse to start" in capienza("size", path, "--gpu", "H100 SXM").out
+    assert "would not start" in capienza("decide", path, "--why", "h100_sxm", "workload").out
+    assert json.loads(capienza("limits", path, "--gpu", "H100 SXM", "--json").out)["concurrency"]["expected"] == 0
+
+
+def test_padded_experts_are_in_the_ledger(capienza, card):
+    """gpt-oss-20b on an A100: 13.72 GiB were logged where the tensors alone are 12.8."""
+    data = sized(capienza, card(model="openai--gpt-oss-20b"), "--gpu", "A100 80GB SXM")
+    loaded = amount(data, "weights")["expected_bytes"] + amount(data, "loaded_extra")["expected_bytes"]
+    assert loaded / 2**30 == pytest.approx(13.72, abs=0.03)
+
+
+def test_the_sheet_says_what_the_report_says(capienza, card):
+    path = card(options="max_num_seqs: 2")
+    sheet = capienza("size", path, "--gpu", "H100 SXM", "--format", "md").out
+    assert "will offer" in sheet
+    assert "fewer sequences at once" in sheet
+    assert "defaults are taken" in sheet
+
+
+def test_a_block_is_shown_in_bytes(capienza, card):
+    assert "4 x 512 blocks x 2097152 B" in capienza("size", card(), "--explain", "kv_cache").out
 
 
 def test_thin_ceilings_are_said(capienza, card):

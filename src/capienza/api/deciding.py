@@ -118,12 +118,12 @@ def shortfall_of(answer: Answer | None) -> Shortfall | None:
     if not isinstance(answer, EngineAnswer):
         return None
     rank = answer.served.tightest
-    if rank.queues:
-        return Shortfall(engine=answer.engine)
     pool, required = rank.offer.pool_bytes, rank.required
-    if pool is None or required is None or required.expected <= pool:
-        return None
-    return Shortfall(engine=answer.engine, pool_bytes=pool, required_bytes=required.expected)
+    if pool is not None and required is not None and (rank.is_refused or required.expected > pool):
+        return Shortfall(
+            engine=answer.engine, pool_bytes=pool, required_bytes=required.expected, is_refused=rank.is_refused
+        )
+    return Shortfall(engine=answer.engine) if rank.queues else None
 
 
 def catalogue_offers(card: Card) -> Iterator[Offer]:

@@ -13,10 +13,12 @@ from capienza.card.options import plain_name
 from capienza.decide.limits import Limit, Need, limit
 from capienza.errors import InputError, Message, Place, UsageError, template
 from capienza.ledger.capacity import Capacity, capacity_from
+from capienza.ledger.ledger import Total
 from capienza.predict.answer import worst_device
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model
 from capienza.predict.sizing import ask_engine, build_ledger
+from capienza.units import NOTHING
 
 NEEDS_LOAD = template(
     "limits.needs-load",
@@ -137,7 +139,11 @@ class _Search:
     def _computed(self, tokens: int, sequences: int) -> Need:
         required = msgspec.structs.replace(self.card.tokens, required=TokenCount(total=tokens))
         card = msgspec.structs.replace(self.card, tokens=required, concurrency=sequences)
-        answer = ask_engine(card, self.model, self.gpus, self.facts)
+        try:
+            answer = ask_engine(card, self.model, self.gpus, self.facts)
+        except InputError:
+            # The card's own load was accepted: another one meets a limit that its options or the engine set.
+            return Need(peak=Total(NOTHING), amounts={}, is_refused=True)
         ledger = build_ledger(card, self.model, self.gpus, answer=answer)
         device = worst_device(ledger)
         return Need(

@@ -146,7 +146,9 @@ def _with_gpu(sizing: Sizing, name: str, gpu: GpuCapacity) -> Sizing:
 
     card = sizing.card
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
-    fit = gpu_fit(sizing.ledger, capacity_from(gpu, others or 0), margin_bytes(card), name, gpu.candidates)
+    fit = gpu_fit(
+        sizing.ledger, capacity_from(gpu, others or 0), margin_bytes(card), name, gpu.candidates, sizing.answer
+    )
     return msgspec.structs.replace(sizing, fit=fit)
 
 

@@ -33,11 +33,15 @@ class RuleFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an engine would not run the required load at once: a pool that is too small, or None: its settings."""
+    """Why an engine would not run the required load at once: a pool that is too small, or None: its settings.
+
+    `is_refused`: the pool would not even let it start.
+    """
 
     engine: str
     pool_bytes: int | None = None
     required_bytes: int = 0
+    is_refused: bool = False
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from capienza.decide.waiver import apply_waivers
 from capienza.decide.window import finish_of
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.standing import standing
-from capienza.ledger.capacity import FitWord, fit_word
+from capienza.ledger.capacity import FitWord, bounded_word, fit_word
 from capienza.truth import all_of
 
 SEVERITY: dict[FitWord, int] = {"fit": 0, "borderline": 1, "overflow": 2}
@@ -157,7 +157,7 @@ def predict(card: Card, sizing: Sizing) -> Prediction | None:
     margin = card.margin.amount_bytes if card.margin else 0
     found = [
         Prediction(
-            fit=fit_word(peak, sizing.capacity, margin),
+            fit=_word(fit_word(peak, sizing.capacity, margin), sizing),
             device=device,
             peak=peak,
             usable_bytes=sizing.capacity.smallest_usable_bytes,
@@ -166,6 +166,12 @@ def predict(card: Card, sizing: Sizing) -> Prediction | None:
         for peak in (sizing.ledger.predicted_peak(device),)
     ]
     return max(found, key=lambda one: (SEVERITY[one.fit], one.peak.amount.expected), default=None)
+
+
+def _word(word: FitWord, sizing: Sizing) -> FitWord:
+    """The ledger's word, as far as the engine's own pool bears it out."""
+    short = sizing.shortfall
+    return word if short is None else bounded_word(word, is_refused=short.is_refused, is_covered=False)
 
 
 def _margin(case: Case, prediction: Prediction | None) -> Margin | None:

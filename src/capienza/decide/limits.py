@@ -23,13 +23,14 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """What a load needs on the fullest GPU; `amounts` are the expected bytes of each known entry.
 
     `is_held` is whether the engine's own pool holds it (None: no pool), `queues` whether its settings run fewer
-    sequences at once.
+    sequences at once, `is_refused` whether the card's own options refuse it.
     """
 
     peak: Total
     amounts: dict[str, int]
     is_held: bool | None = None
     queues: bool = False
+    is_refused: bool = False
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +38,8 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
     0: not even one fits. `binds` is the entry that grows into the capacity, or what else stops it: "model" the longest
     sequence it is made for, "engine" the longest that its options allow, "pool" what the engine offers, "sequences"
-    how many its options run at once, "capacity" a card of unknown size, "nothing" no limit found. `missing` names
-    entries that are unknown: with them the true limit may be lower, and none is certain.
+    how many its options run at once, "options" what they refuse, "capacity" a card of unknown size, "nothing" no
+    limit found. `missing` names entries that are unknown: with them the true limit may be lower, and none is certain.
     """
 
     dimension: str
@@ -89,13 +90,15 @@ def limit(
 
 def _runs(need: Need, dimension: str) -> bool:
     """Is the load run at once? How many sequences the settings allow says nothing about their length."""
-    return need.is_held is not False and not (need.queues and dimension == "concurrency")
+    return not need.is_refused and need.is_held is not False and not (need.queues and dimension == "concurrency")
 
 
 def _binds(expected: int, largest: int, bound_by: str, need: Callable[[int], Need], usable: int) -> str:
     if expected == largest:
         return bound_by
     after = need(expected + 1)
+    if after.is_refused:
+        return "options"
     if after.peak.amount.expected <= usable:
         return "sequences" if after.is_held is not False else "pool"
     before = need(1).amounts

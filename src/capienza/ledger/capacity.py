@@ -72,6 +72,13 @@ def fit_word(peak: Total, capacity: Capacity, margin_bytes: int) -> FitWord:
     return "borderline"
 
 
+def bounded_word(word: FitWord, *, is_refused: bool, is_covered: bool | None) -> FitWord:
+    """What an engine's own pool leaves of a word: it may refuse to start, or hold less than the load at once."""
+    if is_refused:
+        return "overflow"
+    return "borderline" if word == "fit" and is_covered is False else word
+
+
 def exceeds(peak: Total, capacity: Capacity) -> Truth:
     """Is the provable floor above the largest capacity? TRUE is a proof of exclusion; arithmetic never says FALSE."""
     largest = capacity.largest_usable_bytes

@@ -8,7 +8,7 @@ import msgspec
 
 from capienza.card.model import Card
 from capienza.errors import Message, template
-from capienza.ledger.capacity import Capacity, FitWord, exceeds, fit_word
+from capienza.ledger.capacity import Capacity, FitWord, bounded_word, exceeds, fit_word
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.model import Model
@@ -127,6 +127,13 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         return (BEYOND_LIMIT(required=required.total, limit=limit),)
 
 
+def engine_word(word: FitWord, answer: EngineAnswer | LlamaAnswer | None) -> FitWord:
+    """The word that a ledger gives, as far as the engine's own pool bears it out."""
+    if answer is None:
+        return word
+    return bounded_word(word, is_refused=answer.is_refused, is_covered=answer.is_covered)
+
+
 def open_notes(card: Card, answer: EngineAnswer | LlamaAnswer | None) -> tuple[Message, ...]:
     """Settings that leave nothing proved; llama.cpp's answer names its own."""
     return () if answer is not None and answer.reads_options else option_notes(card)
@@ -142,8 +149,15 @@ def worst_device(ledger: Ledger) -> str:
     return max(ledger.gpus, key=need)
 
 
-def gpu_fit(ledger: Ledger, capacity: Capacity, margin_bytes: int, asked: str, candidates: tuple[str, ...]) -> GpuFit:
-    """Fit word and useful margin of the most loaded GPU."""
+def gpu_fit(
+    ledger: Ledger,
+    capacity: Capacity,
+    margin_bytes: int,
+    asked: str,
+    candidates: tuple[str, ...],
+    answer: EngineAnswer | LlamaAnswer | None = None,
+) -> GpuFit:
+    """Fit word and useful margin of the most loaded GPU; an engine that would not run the load is no fit."""
     worst = ledger.predicted_peak(worst_device(ledger))
     # A peak that lacks entries bounds the margin from above, and only the largest capacity keeps that bound true.
     usable = capacity.smallest_usable_bytes if worst.is_complete else capacity.largest_usable_bytes
@@ -152,7 +166,7 @@ def gpu_fit(ledger: Ledger, capacity: Capacity, margin_bytes: int, asked: str, c
         candidates=candidates,
         gpus=len(ledger.gpus),
         capacity=capacity,
-        word=fit_word(worst, capacity, margin_bytes),
+        word=engine_word(fit_word(worst, capacity, margin_bytes), answer),
         margin_bytes=None if usable is None else usable - worst.amount.expected,
         is_excluded=any(exceeds(ledger.predicted_peak(device), capacity) is Truth.TRUE for device in ledger.gpus),
     )

@@ -49,6 +49,13 @@ SHORT_CONTEXT = template(
     "the context is {streams} x {cells} cells; {sequences} sequences of {tokens} tokens need {needed}",
     "raise ctx_size to at least {needed}, or leave it out",
 )
+MAX_SEQUENCES = 256
+"""LLAMA_MAX_SEQ of llama-cparams.h."""
+MANY_SEQUENCES = template(
+    "predict.llamacpp-many-sequences",
+    "{found} sequences at once are more than the {most} that llama.cpp is built for",
+    "lower the concurrency, or serve from several copies (placement.data_parallel)",
+)
 FEW_SEQUENCES = template(
     "predict.llamacpp-few-sequences",
     "{found} sequences run at once, the card's concurrency is {needed}: the others would wait",
@@ -69,6 +76,7 @@ class LlamaAnswer(msgspec.Struct, frozen=True):
     is_covered: bool = True
     is_held: bool = True
     queues: bool = False
+    is_refused: bool = False
 
     @property
     def reads_options(self) -> bool:
@@ -155,6 +163,9 @@ def _options(stated: Mapping[str, object], tokens: int, sequences: int) -> dict[
 
 def _check_load(card: Card, model: LlamaModel, runtime: LlamaRuntime, tokens: int, sequences: int) -> None:
     """Raises `InputError` where stated options hold fewer sequences, or fewer tokens, than the load has."""
+    if runtime.n_seq_max > MAX_SEQUENCES:
+        message = MANY_SEQUENCES(found=runtime.n_seq_max, most=MAX_SEQUENCES)
+        raise InputError(message, Place(card.file, key="concurrency"))
     if runtime.n_seq_max < sequences:
         message = FEW_SEQUENCES(found=runtime.n_seq_max, needed=sequences)
         raise InputError(message, Place(card.file, key="engine.options.parallel"))

@@ -13,7 +13,8 @@ from capienza.units import Range
 
 NEUTRAL_ENGINE_OPTIONS = frozenset(
     {
-        "api_key", "async_scheduling", "attention_backend", "block_size", "chat_template", "chunked_prefill_size",
+        "api_key", "async_scheduling", "attn_implementation", "cache_implementation", "cuda_memory_fraction",
+        "attention_backend", "block_size", "chat_template", "chunked_prefill_size",
         "context_length", "cuda_graph_max_bs", "cudagraph_capture_sizes", "cuda_graph_sizes",
         "disable_cuda_graph", "disable_custom_all_reduce", "disable_hybrid_kv_cache_manager", "disable_log_requests",
         "disable_log_stats", "disable_radix_cache", "distributed_executor_backend", "download_dir",

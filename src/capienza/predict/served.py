@@ -83,6 +83,11 @@ class EngineAnswer(msgspec.Struct, frozen=True):
         return self.served.tightest.queues
 
     @property
+    def is_refused(self) -> bool:
+        """Would the engine refuse to start with what its share of the card leaves for the cache?"""
+        return self.served.tightest.is_refused
+
+    @property
     def is_held(self) -> bool | None:
         """Does the engine's pool hold the required load at once? None where that is not known."""
         return self.served.tightest.is_held
@@ -154,7 +159,8 @@ def _weights(
     ranks = answer.serving.split.ranks
     floor, share = -(-weights.total_bytes // ranks), -(-weights.expected_bytes // ranks)
     held = share if ranks == 1 else max(share, figure.amount.floor)
-    loaded = held + figure.amount.expected - figure.amount.floor
+    # The engine's figure may hold padding in its tensors; what headers hold beyond the layers comes on top.
+    loaded = figure.amount.expected + max(0, held - figure.amount.floor)
     ceiling = max(loaded, int(loaded * calibration.factor(answer.engine, figure.kind or WEIGHTS).value))
     tensors = weights_entry(weights, device, ranks, figure.phases)
     return [

@@ -118,6 +118,11 @@ def _size(amount_bytes: int | None, say: Say) -> str:
 
 
 def _covered_text(rank: RankFigures, say: Say) -> str:
+    if rank.is_refused:
+        return say(
+            "The engine would refuse to start: its share of the card leaves less than one sequence of the longest "
+            "length."
+        )
     if rank.queues:
         return say("The engine's settings run fewer sequences at once than are required: the load is not covered.")
     if rank.is_covered is None:

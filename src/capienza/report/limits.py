@@ -20,6 +20,7 @@ OTHER_BINDS = {
     "model": mark("the longest sequence that the model is made for"),
     "engine": mark("engine.options.max_model_len of the card"),
     "sequences": mark("engine.options.max_num_seqs of the card, or the engine's default"),
+    "options": mark("what the card's engine options, or the engine itself, refuse"),
     "pool": mark("the pool that the engine offers"),
     "capacity": mark("the capacity of this card is not known"),
     "nothing": mark("nothing found"),

@@ -6,7 +6,7 @@ from capienza.i18n.translator import Say
 from capienza.predict.answer import Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Table
 from capienza.report.labels import TASK_LABELS, label
-from capienza.report.size import envelopes_table, fit_blocks, ledger_table, missing_blocks, peaks_table
+from capienza.report.size import envelopes_table, fit_blocks, ledger_table, missing_blocks, notes_blocks, peaks_table
 
 
 def sheet_document(sizing: Sizing, say: Say) -> Document:
@@ -18,9 +18,14 @@ def sheet_document(sizing: Sizing, say: Say) -> Document:
         peaks_table(sizing, say),
         envelopes_table(sizing, say),
     ]
+    if sizing.answer is not None:
+        from capienza.report.engine import engine_blocks
+
+        blocks += engine_blocks(sizing.answer, say)
     if sizing.fit is not None:
         blocks += fit_blocks(sizing.fit, sizing, say)
     blocks += missing_blocks(sizing, say)
+    blocks += notes_blocks(sizing, say)
     blocks += [Heading(say("Conditions")), Items(_conditions(sizing, say))]
     blocks += [Heading(say("What would invalidate this sheet")), Items(_invalidators(say))]
     return tuple(blocks)
@@ -67,7 +72,7 @@ def _conditions(sizing: Sizing, say: Say) -> tuple[str, ...]:
         say("Every figure is per GPU; two cards are not one memory space."),
         say("Weights and caches are computed; entries marked unknown are not in any total."),
     ]
-    if len(sizing.ledger.gpus) > 1:
+    if len(sizing.ledger.gpus) > 1 and sizing.answer is None:
         conditions.append(say("The share of each GPU is an even split: the placement has to be verified."))
     if card.margin is None:
         conditions.append(say("No margin is stated on the card: memory cannot be admissible without one."))

@@ -41,10 +41,14 @@ def size_document(sizing: Sizing, say: Say) -> Document:
     if sizing.fit is not None:
         blocks += fit_blocks(sizing.fit, sizing, say)
     blocks += missing_blocks(sizing, say)
-    notes = tuple(sentence(note, say) for note in sizing.notes())
-    if notes:
-        blocks += [Heading(say("Notes")), Items(notes)]
+    blocks += notes_blocks(sizing, say)
     return tuple(blocks)
+
+
+def notes_blocks(sizing: Sizing, say: Say) -> list[Block]:
+    """What the reader of the files, the model and the engine has to say beside the figures."""
+    notes = tuple(sentence(note, say) for note in sizing.notes())
+    return [Heading(say("Notes")), Items(notes)] if notes else []
 
 
 def workload_line(sizing: Sizing, say: Say) -> str:
@@ -245,6 +249,10 @@ def _weights_text(sizing: Sizing, say: Say) -> str:
     gpus = len(sizing.ledger.gpus)
     if gpus == 1:
         return say("parameters x bits, nothing else")
+    if sizing.answer is not None:
+        return say(
+            "parameters x bits, nothing else; the fullest of {gpus} GPUs, as the engine divides them", gpus=str(gpus)
+        )
     return say("parameters x bits, nothing else; per GPU, an even share over {gpus} GPUs", gpus=str(gpus))
 
 

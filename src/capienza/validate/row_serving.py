@@ -17,6 +17,7 @@ Row = Mapping[str, Any]
 
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 CACHE_FORMATS = {"auto": "auto", "fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "int8": "int8"}
+LARGEST_LOGGED = 1e18
 UNITS = {"GiB": GIB, "MiB": MIB, "GB": 10**9, "MB": 10**6, "B": 1}
 STATED = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "enforce_eager",
           "block_size")  # fmt: skip
@@ -97,6 +98,9 @@ def row_scheme(text: str, architecture: Architecture) -> Scheme | None:
     lower = text.lower()
     if lower.startswith(("bf16", "fp16", "fp32")):
         return None
+    if not lower:
+        message = "weight_format is not stated"
+        raise ValueError(message)
     name = _format_name(lower)
     if name is None or "dynamic" in lower:
         message = f"the bytes of {text!r} cannot be had from the row"
@@ -165,15 +169,18 @@ def _unlisted_bytes(row: Row) -> int:
 
 
 def measured_bytes(row: Row, name: str) -> int | None:
-    """A logged size in bytes; None where the row has none."""
-    figure = row["measured"].get(name)
-    if not isinstance(figure, Mapping) or figure.get("value") is None:
+    """A logged size in bytes; None where the row has none, or none that can be read."""
+    number, figure = measured_number(row, name), row["measured"].get(name)
+    if number is None or not isinstance(figure, Mapping):
         return None
-    unit = str(figure.get("true_unit") or figure.get("unit_logged")).split()[0]
-    return int(float(figure["value"]) * UNITS[unit]) if unit in UNITS else None
+    unit = str(figure.get("true_unit") or figure.get("unit_logged") or "?").split()[0]
+    return int(number * UNITS[unit]) if unit in UNITS else None
 
 
 def measured_number(row: Row, name: str) -> float | None:
-    """A logged count or factor; None where the row has none."""
+    """A logged count or factor; None where the row has none, or none that can be read."""
     figure = row["measured"].get(name)
-    return None if not isinstance(figure, Mapping) or figure.get("value") is None else float(figure["value"])
+    value = figure.get("value") if isinstance(figure, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST_LOGGED:
+        return None
+    return float(value)

@@ -45,6 +45,12 @@ POOL_SMALL = template(
     "record {record}: the engine's cache holds {pool} tokens at once; the card needs {needed}",
     "the engine would queue: give it more memory, or measure again with other options stated in the card",
 )
+REFUSES = template(
+    "decide.workload-refuses",
+    "predicted: {engine} would not start on this GPU: it keeps {pool_bytes} for its cache, less than one sequence of"
+    " the longest length",
+    "choose more memory, a larger share of the card, or a shorter max_model_len under engine.options",
+)
 QUEUES = template(
     "decide.workload-queues",
     "{engine} runs fewer sequences at once than the card's concurrency, by its options or their defaults: it would"
@@ -125,6 +131,8 @@ def _shortfall(case: Case) -> list[Message]:
         return []
     if found.pool_bytes is None:
         return [QUEUES(engine=found.engine)]
+    if found.is_refused:
+        return [REFUSES(engine=found.engine, pool_bytes=max(0, found.pool_bytes))]
     return [
         POOL_PREDICTED(engine=found.engine, pool_bytes=max(0, found.pool_bytes), required_bytes=found.required_bytes)
     ]

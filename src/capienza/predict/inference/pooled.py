@@ -18,7 +18,7 @@ from capienza.architecture.model import Layer
 from capienza.errors import Message, template
 from capienza.formats.blocks import tensor_bytes
 from capienza.ledger.phase import Phase
-from capienza.predict.inference.serving import Figure, Offer, Serving
+from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, Serving
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, NVLINK_NAMES
 from capienza.predict.inference.weights import ResidentWeights
 from capienza.predict.placement import kv_heads_on_rank
@@ -61,7 +61,11 @@ def read_number(text: str | None, newest: Number) -> tuple[Number, bool]:
 def version_notes(engine: str, serving: Serving, number: Number, *, is_stated: bool) -> list[Message]:
     """A word on rules that were not chosen by a stated version."""
     rules = ".".join(str(part) for part in number)
-    return [] if is_stated else [NEAREST_VERSION(engine=engine, found=serving.version or "?", rules=rules)]
+    if is_stated:
+        return []
+    if not serving.version:
+        return [NO_VERSION(engine=engine, rules=rules)]
+    return [NEAREST_VERSION(engine=engine, found=serving.version, rules=rules)]
 
 
 def cell_bytes(layers: Iterable[Layer], serving: Serving, cache_format: str) -> int:

@@ -8,13 +8,18 @@ from collections.abc import Mapping
 import msgspec
 
 from capienza.architecture.model import Architecture
-from capienza.errors import Message
+from capienza.errors import Message, template
 from capienza.formats.layout import Scheme
 from capienza.ledger.phase import Phase
 from capienza.predict.placement import Split
 from capienza.units import Range
 
 REQUIRED_LOAD = "kv_cache"
+NO_VERSION = template(
+    "predict.no-engine-version",
+    "engine.version is not stated: {engine} is taken by the rules of {rules}",
+    "state engine.version on the card as the engine prints it",
+)
 MULTIPLES = {letter: 1000**power for power, letter in enumerate("kmgt", 1)} | {
     letter: 1024**power for power, letter in enumerate("KMGT", 1)
 }
@@ -123,8 +128,17 @@ class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
         return False if self.queues else self.is_held
 
     @property
+    def is_refused(self) -> bool:
+        """Would the engine refuse to start: no pool at all, or less than one sequence of its longest length?"""
+        offer = self.offer
+        no_pool = offer.pool_bytes is not None and offer.pool_bytes <= 0
+        return no_pool or (offer.max_concurrency is not None and offer.max_concurrency < 1)
+
+    @property
     def is_held(self) -> bool | None:
         """Does the pool hold the required load at once? None where there is none, or pool or load is not known."""
+        if self.is_refused:
+            return False
         pool, required = self.offer.pool_bytes, self.required
         return None if pool is None or required is None else required.expected <= pool
 

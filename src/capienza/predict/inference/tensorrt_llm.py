@@ -118,5 +118,5 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
         *required_figures(serving, layers, cell, 0),
     )
     pool = stated if stated is not None else pool
-    offer = offer_of(pool, serving.total_bytes, cell, block_size(serving, number), length, serving.count("max_tokens"))
+    offer = offer_of(pool, None, cell, block_size(serving, number), length, serving.count("max_tokens"))
     return RankFigures(stage=weights.stage, figures=figures, offer=offer)

@@ -132,7 +132,7 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
         ),
         *required_figures(serving, layers, cell, 0),
     )
-    offer = offer_of(pool, serving.total_bytes, cell, block, length, serving.count("max_batch_total_tokens"))
+    offer = offer_of(pool, None, cell, block, length, serving.count("max_batch_total_tokens"))
     offer = with_concurrency(offer)
     return RankFigures(stage=weights.stage, figures=figures, offer=offer)
 

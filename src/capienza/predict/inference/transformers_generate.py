@@ -25,7 +25,7 @@ from capienza.errors import Message, template
 from capienza.formats.blocks import tensor_bytes
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.pooled import CONTEXT
-from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
+from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.transformers_cache import CacheBytes, cache_bytes
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, layer_peak_bytes
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
@@ -42,9 +42,15 @@ NEAREST_VERSION = template(
 )
 ASSUMED_LOAD = template(
     "predict.transformers-load",
-    "not stated, so one sequence of all the tokens that the model takes, all of them prompt: {names}",
+    "not stated, so one sequence of all the tokens that the model takes: {names}",
     "state the load on the card",
 )
+ALL_PROMPT = template(
+    "predict.transformers-all-prompt",
+    "how the required tokens divide into prompt and output is not stated: all are taken as prompt",
+    "write tokens.required as {{prompt: ..., output: ...}}",
+)
+PROMPT = "prompt_tokens"
 WEIGHTS = template("predict.transformers-weights", "{tensors} B of tensors + {more} B of block ends and other parts")
 CACHE = template("predict.transformers-cache", "{kind} cache of {sequences} x {tokens} tokens")
 COPIES = template("predict.transformers-copies", "what the {kind} cache holds twice while a token is appended")
@@ -77,9 +83,17 @@ def serve(serving: Serving) -> Served:
     ranks = tuple(_rank(plain, version, load, weights) for weights in resident_weights(plain, joins=False))
     notes: list[Message] = []
     if not is_stated:
-        notes.append(NEAREST_VERSION(found=serving.version or "?", rules=".".join(map(str, version))))
-    if load.assumed:
-        notes.append(ASSUMED_LOAD(names=load.assumed))
+        rules = ".".join(map(str, version))
+        notes.append(
+            NEAREST_VERSION(found=serving.version, rules=rules)
+            if serving.version
+            else NO_VERSION(engine="transformers", rules=rules)
+        )
+    unstated = tuple(name for name in load.assumed if name != PROMPT)
+    if unstated:
+        notes.append(ASSUMED_LOAD(names=unstated))
+    if PROMPT in load.assumed:
+        notes.append(ALL_PROMPT())
     return Served(ranks=ranks, notes=tuple(notes))
 
 
@@ -96,7 +110,7 @@ def asked_load(serving: Serving) -> Load:
     longest = serving.architecture.max_position_embeddings or 0
     held = longest if tokens is None else tokens
     prompt = serving.count("prompt_tokens") if serving.prompt_tokens is None else serving.prompt_tokens
-    stated = {"tokens.required": tokens, "concurrency": sequences, "prompt_tokens": prompt}
+    stated = {"tokens.required": tokens, "concurrency": sequences, PROMPT: prompt}
     assumed = [name for name, value in stated.items() if value is None]
     return Load(sequences or 1, held, min(held, held if prompt is None else prompt), tuple(assumed))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.phase import Phase
-from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
+from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
 from capienza.predict.inference.vllm.experts import padded_bytes
 from capienza.predict.inference.vllm.flags import check_flags
@@ -55,7 +55,7 @@ BIAS = template(
     "predict.vllm-bias", "the bias of one prompt of up to {tokens} tokens for every head, outside the share"
 )
 CONTEXT = template("predict.vllm-context", "typical of a CUDA context; outside the share that vLLM takes")
-KV = template("predict.vllm-kv", "{sequences} x {blocks} blocks x {block_bytes} B")
+KV = template("predict.vllm-kv", "{sequences} x {blocks} blocks x {block} B")
 RUNNING = (Phase.PREFILL, Phase.DECODE)
 LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
 
@@ -67,7 +67,11 @@ def serve(serving: Serving) -> Served:
     ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
     if not chosen.version.is_stated:
         rules = ".".join(str(part) for part in chosen.version.number)
-        notes.append(NEAREST_VERSION(found=serving.version or "?", rules=rules))
+        notes.append(
+            NEAREST_VERSION(found=serving.version, rules=rules)
+            if serving.version
+            else NO_VERSION(engine="vLLM", rules=rules)
+        )
     if chosen.assumed:
         notes.append(ASSUMED_SETTINGS(names=chosen.assumed))
     return Served(ranks=ranks, notes=tuple(notes))
@@ -188,7 +192,7 @@ def _needed(serving: Serving, chosen: Settings, pool: Pool | None) -> tuple[Figu
         return ()
     floor = min(amount, sequences * pool.token_bytes(tokens))
     blocks = pool.blocks_for(tokens, chosen.max_num_batched_tokens)
-    formula = KV(sequences=sequences, blocks=blocks, block_bytes=pool.block_bytes)
+    formula = KV(sequences=sequences, blocks=blocks, block=pool.block_bytes)
     return (
         Figure(name="kv_cache", amount=Range(floor, amount, amount), phases=RUNNING, formula=formula, kind="blocks"),
     )
