@@ -13,7 +13,7 @@ Source: vLLM 0.11 and SGLang 0.5 parallel linear layers and `get_pp_indices`; ch
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -126,8 +126,9 @@ def rank_weights(
     ranges = stages(len(architecture.layers), split.pipeline_parallel)
     stage_of = {layer: stage for stage, layers in enumerate(ranges) for layer in layers}
     sharded, replicated = [0] * len(ranges), [0] * len(ranges)
+    share = shares_of(architecture, split)
     for parameter, size in held:
-        part = share_on_rank(architecture, parameter, size, split)
+        part = share(parameter, size)
         whole = part == size and split.tensor_parallel > 1
         for stage in _stages_of(architecture, parameter, stage_of, len(ranges)):
             (replicated if whole else sharded)[stage] += part
@@ -135,6 +136,24 @@ def rank_weights(
         RankWeights(stage=stage, layers=layers, sharded_bytes=sharded[stage], replicated_bytes=replicated[stage])
         for stage, layers in enumerate(ranges)
     )
+
+
+def shares_of(architecture: Architecture, split: Split) -> Callable[[Parameter, int], int]:
+    """`share_on_rank` for one model and split; equal tensors of equal layers are looked at once."""
+    known: dict[tuple[object, ...], int] = {}
+
+    def share(parameter: Parameter, size_bytes: int) -> int:
+        layer = parameter.layer
+        if layer is None or split.tensor_parallel == 1:
+            return share_on_rank(architecture, parameter, size_bytes, split)
+        inner = parameter.name.partition(f".{layer}.")[2]
+        key = (inner, size_bytes, id(architecture.layers[layer].attention))
+        found = known.get(key)
+        if found is None:
+            found = known[key] = share_on_rank(architecture, parameter, size_bytes, split)
+        return found
+
+    return share
 
 
 def share_on_rank(architecture: Architecture, parameter: Parameter, size_bytes: int, split: Split) -> int:

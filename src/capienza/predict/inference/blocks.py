@@ -21,7 +21,7 @@ import msgspec
 
 from capienza.architecture.model import Parameter
 from capienza.predict.inference.serving import Serving
-from capienza.predict.placement import share_on_rank
+from capienza.predict.placement import shares_of
 from capienza.units import MIB
 
 SMALL_BYTES = MIB
@@ -54,6 +54,7 @@ Parts = tuple[Parameter, tuple[HeldPart, ...]]
 
 def held_on_ranks(serving: Serving, held: list[Parts], stages: list[range], *, joins: bool) -> Iterator[Held]:
     """The blocks of one rank of each stage; the layers of a stage are given."""
+    share = shares_of(serving.architecture, serving.split)
     for stage, layers in enumerate(stages):
         sizes: dict[tuple[object, ...], int] = {}
         for parameter, parts in held:
@@ -61,7 +62,7 @@ def held_on_ranks(serving: Serving, held: list[Parts], stages: list[range], *, j
                 continue
             for part in parts:
                 key = (parameter.layer, part.joined) if joins else (parameter.name, part.joined)
-                size = share_on_rank(serving.architecture, parameter, part.bytes, serving.split)
+                size = share(parameter, part.bytes)
                 sizes[key] = sizes.get(key, 0) + size
         yield take(sizes.values())
 

@@ -21,7 +21,7 @@ from capienza.formats.layout import DECODER_ROLES
 from capienza.formats.scheme import stored
 from capienza.predict.inference.blocks import HeldPart, held_on_ranks, joined_name
 from capienza.predict.inference.serving import Serving
-from capienza.predict.placement import RankWeights, check_split, rank_weights, share_on_rank
+from capienza.predict.placement import RankWeights, check_split, rank_weights, shares_of
 
 LATENT_ROTARY_WIDTH = 64
 Padding = Callable[[Serving, Parameter, int], int]
@@ -146,11 +146,11 @@ def _adapter_bytes(serving: Serving, layers: range) -> int:
     adapters = serving.adapters
     if adapters is None:
         return 0
-    total = 0
+    total, share = 0, shares_of(serving.architecture, serving.split)
     for parameter in serving.architecture.parameters:
         if parameter.layer not in layers or parameter.role not in DECODER_ROLES or len(parameter.shape) != 2:
             continue
         both = sum(parameter.shape) * adapters.rank * adapters.slots
         size = tensor_bytes((both,), serving.dtype)
-        total += share_on_rank(serving.architecture, parameter, size, serving.split)
+        total += share(parameter, size)
     return total
