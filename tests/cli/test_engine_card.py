@@ -188,3 +188,96 @@ def test_an_engine_that_is_not_known_is_named_with_the_near_one(capienza, card):
 def test_a_card_total_that_was_not_collected_is_said(capienza, card, gpu):
     data = sized(capienza, card(), "--gpu", gpu)
     assert ("predict.estimated-cuda-total" in notes(data)) is (data["fit"]["capacity"]["cuda_total_bytes"] is None)
+
+
+@pytest.fixture
+def fp32(tmp_path, examples):
+    folder = tmp_path / "fp32"
+    folder.mkdir()
+    config = json.loads((examples / "configs" / "meta-llama--Llama-3.1-8B" / "config.json").read_text())
+    config.pop("dtype", None)
+    (folder / "config.json").write_text(json.dumps({**config, "torch_dtype": "float32"}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "engine, version, options, elements",
+    [
+        ("vllm", "", "", 2),
+        ("sglang", "", "", 2),
+        ("vllm", "", "dtype: float32", 4),
+        ("vllm", "", "dtype: auto", 2),
+        ("transformers", "5.2.0", "", 4),
+        ("transformers", "4.57.0", "torch_dtype: bfloat16", 2),
+    ],
+)
+def test_an_fp32_checkpoint_is_held_as_the_engine_loads_it(capienza, card, fp32, engine, version, options, elements):
+    data = sized(capienza, card(engine, options, model=fp32, version=version))
+    assert amount(data, "weights")["expected_bytes"] == 8_030_261_248 * elements
+    assert amount(data, "weights")["floor_bytes"] <= 8_030_261_248 * elements
+    assert amount(data, "kv_cache")["expected_bytes"] == 4 * 8192 * 131072 * elements // 2
+
+
+def test_old_transformers_load_any_checkpoint_in_fp32(capienza, card):
+    data = sized(capienza, card("transformers", version="4.57.0"))
+    assert amount(data, "weights")["expected_bytes"] == 2 * 16_060_522_496
+    assert "predict.engine-converts" in notes(data)
+
+
+def test_a_format_that_is_not_one_is_refused(capienza, card):
+    shown = capienza("size", card(options="dtype: banana"))
+    assert shown.code == 3
+    assert "engine.options.dtype" in shown.err
+
+
+def test_a_model_of_windows_alone_is_capped_on_the_old_engine(capienza, card, tmp_path, examples):
+    folder = tmp_path / "windows"
+    folder.mkdir()
+    config = json.loads((examples / "configs" / "mistralai--Mistral-7B-v0.3" / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "sliding_window": 4096}))
+    data = sized(capienza, card(model=folder, version='"0.6.3"'))
+    assert amount(data, "kv_cache")["expected_bytes"] == amount(data, "kv_cache")["floor_bytes"] == 4 * 4096 * 131072
+
+
+@pytest.mark.parametrize(
+    "engine, options", [("transformers", "num_beams: 8"), ("transformers", "cache_implementation: offloaded")]
+)
+def test_options_that_are_not_understood_leave_the_need_open(capienza, card, engine, options):
+    data = sized(capienza, card(engine, options), "--gpu", "H200")
+    assert data["predicted_peak"][0]["missing"] == ["open_options"]
+    assert data["predicted_peak"][0]["floor_bytes"] == 0
+    assert data["fit"]["word"] == "borderline"
+
+
+@pytest.mark.parametrize(
+    "options, more",
+    [
+        ("gpu_memory_utilization: 0.9", "host: {others_use: 8 GiB}\n"),
+        ("gpu_memory_utilization: 1.0", ""),
+        ("kv_cache_memory_bytes: 60000000000", ""),
+    ],
+)
+def test_an_engine_that_claims_more_than_is_free_would_not_start(capienza, card, options, more):
+    path = card(options=options, more=more)
+    data = sized(capienza, path, "--gpu", "L40S")
+    assert (data["engine"]["is_load_covered"], data["fit"]["word"]) == (False, "overflow")
+    assert "more of the card than is free" in capienza("size", path, "--gpu", "L40S").out
+
+
+def test_a_pipeline_stage_is_not_given_the_average(capienza, card):
+    """Every stage's floor is what it holds itself: 31 of 32 layers between embedding and head."""
+    data = sized(capienza, card(more="placement: {gpus: 4, pipeline_parallel: 4}\n"))
+    layer = 2 * (4096 * 4096 * 2 + 4096 * 1024 * 2 + 3 * 4096 * 14336 + 2 * 4096)
+    table = 2 * 128256 * 4096
+    held = [amount(data, "weights", f"gpu:{index}")["expected_bytes"] for index in range(4)]
+    assert held[0] == 8 * layer + table
+    assert held[1] == held[2] == 8 * layer
+    assert held[3] == 8 * layer + table + 2 * 4096
+    assert all(amount(data, "weights", f"gpu:{index}")["floor_bytes"] <= held[index] for index in range(4))
+
+
+def test_more_expert_ranks_than_gpus_are_refused(capienza, card):
+    more = "placement: {gpus: 2, tensor_parallel: 2, expert_parallel: 8}\n"
+    shown = capienza("size", card(model="Qwen--Qwen3-30B-A3B", more=more))
+    assert shown.code == 3
+    assert "placement.expert_parallel" in shown.err

@@ -119,9 +119,9 @@ def shortfall_of(answer: Answer | None) -> Shortfall | None:
         return None
     rank = answer.served.tightest
     pool, required = rank.offer.pool_bytes, rank.required
-    if pool is not None and required is not None and (rank.is_refused or required.expected > pool):
+    if pool is not None and required is not None and (answer.is_refused or required.expected > pool):
         return Shortfall(
-            engine=answer.engine, pool_bytes=pool, required_bytes=required.expected, is_refused=rank.is_refused
+            engine=answer.engine, pool_bytes=pool, required_bytes=required.expected, is_refused=answer.is_refused
         )
     return Shortfall(engine=answer.engine) if rank.queues else None
 

@@ -13,7 +13,7 @@ from capienza.units import Range
 
 NEUTRAL_ENGINE_OPTIONS = frozenset(
     {
-        "api_key", "async_scheduling", "attn_implementation", "cache_implementation", "cuda_memory_fraction",
+        "api_key", "async_scheduling", "attn_implementation", "cuda_memory_fraction", "dtype",
         "attention_backend", "block_size", "chat_template", "chunked_prefill_size",
         "context_length", "cuda_graph_max_bs", "cudagraph_capture_sizes", "cuda_graph_sizes",
         "disable_cuda_graph", "disable_custom_all_reduce", "disable_hybrid_kv_cache_manager", "disable_log_requests",
@@ -25,7 +25,7 @@ NEUTRAL_ENGINE_OPTIONS = frozenset(
         "max_num_batched_tokens", "max_num_seqs", "max_running_requests", "max_seq_len_to_capture",
         "max_total_tokens", "mem_fraction_static", "page_size", "pipeline_parallel_size", "port", "reasoning_parser",
         "scheduling_policy", "seed", "served_model_name", "swap_space", "tensor_parallel_size", "tool_call_parser",
-        "tokenizer", "tokenizer_mode", "trust_remote_code", "uvicorn_log_level",
+        "tokenizer", "tokenizer_mode", "torch_dtype", "trust_remote_code", "uvicorn_log_level",
     }
 )  # fmt: skip
 """Options that neither take weights off the card nor change their format, and whose effect on the cache is known."""
@@ -36,6 +36,7 @@ NEUTRAL_TRAINING_OPTIONS = frozenset(
         "warmup",
     }
 )  # fmt: skip
+ON_GPU_CACHES = ("dynamic", "static", "quantized")
 FOUR_BIT_METHODS = ("qlora",)
 
 NOT_UNDERSTOOD = template(
@@ -49,13 +50,18 @@ NOT_UNDERSTOOD = template(
 def open_options(card: Card) -> tuple[str, ...]:
     """The settings of a card under which its floor is not provable, by their place in the card."""
     engine = card.engine.options if card.engine else {}
-    found = [f"engine.options.{name}" for name in engine if plain_name(name) not in NEUTRAL_ENGINE_OPTIONS]
+    found = [f"engine.options.{name}" for name, value in engine.items() if not _is_neutral(plain_name(name), value)]
     training = card.training
     if training is not None:
         found += [f"training.{name}" for name in training.options if plain_name(name) not in NEUTRAL_TRAINING_OPTIONS]
         if training.method in FOUR_BIT_METHODS and card.weights.format is None:
             found.append("training.method")
     return tuple(found)
+
+
+def _is_neutral(name: str, value: object) -> bool:
+    """An option whose effect is known; of the cache classes of transformers, those that stay on the GPU."""
+    return name in NEUTRAL_ENGINE_OPTIONS or (name == "cache_implementation" and value in ON_GPU_CACHES)
 
 
 def option_notes(card: Card) -> tuple[Message, ...]:

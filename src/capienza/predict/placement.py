@@ -40,6 +40,11 @@ EXPERTS_NOT_DIVISIBLE = template(
     "{experts} experts cannot be shared out to {ranks} expert-parallel ranks",
     "choose an expert_parallel that divides the number of experts: {accepted}",
 )
+MORE_THAN_RANKS = template(
+    "predict.more-expert-ranks-than-gpus",
+    "{found} expert-parallel ranks are more than the {ranks} GPUs of all copies",
+    "choose an expert_parallel of at most tensor_parallel x pipeline_parallel x data_parallel",
+)
 REPLICATED_ROLES = frozenset({"norm", "router", "position", "other"})
 LATENT_DOWN = ("q_a_proj", "kv_a_proj", "indexer", "kv_a_layernorm", "q_a_layernorm", "fused_qkv_a_proj")
 KEY_VALUE = ("k_proj", "v_proj", "key_proj", "value_proj", ".k.", ".v.")
@@ -57,6 +62,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     expert_parallel: int = 1
+    data_parallel: int = 1
     vocab_multiple: int = 64
     shards_vision: bool = False
 
@@ -108,6 +114,9 @@ def check_split(architecture: Architecture, split: Split) -> None:
                 experts=experts, ranks=split.expert_parallel, accepted=_listed(_divisors(experts))
             )
             raise InputError(message, _place("expert_parallel"))
+    if split.expert_parallel > split.ranks * split.data_parallel:
+        message = MORE_THAN_RANKS(found=split.expert_parallel, ranks=split.ranks * split.data_parallel)
+        raise InputError(message, _place("expert_parallel"))
     stages(len(architecture.layers), split.pipeline_parallel)
 
 

@@ -2,7 +2,8 @@
 
 The placement must be stated, or the copy be on one GPU: how an unstated placement divides a model is not guessed.
 Legend: w bytes of the whole copy's weights, r ranks, t tensors of one rank by the engine's own split.
-    weights        floor w / r (one of the ranks holds that much whatever the engine does), expected max(w / r, t)
+    weights        floor w / r (one of the ranks holds that much whatever the engine does), expected max(w / r, t);
+                   of a pipeline stage t alone, since a stage may hold less than the share
     loaded_extra   tables, adapter slots and padding; its ceiling holds what loading took in measured cases
     the rest       expected by the engine's rule, ceiling by the measured cases of that engine and quantity
 """
@@ -13,14 +14,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from capienza.card.model import Card, Placement
+from capienza.card.model import Card, Host, Placement
 from capienza.card.options import plain_name
 from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import WEIGHTS
 from capienza.predict.calibration import ENOUGH_CASES, Calibration, shipped
 from capienza.predict.gpu import NO_GPU, GpuFacts
-from capienza.predict.inference.serving import Adapters, Figure, RankFigures, Served, Serving
+from capienza.predict.inference.serving import REQUIRED_LOAD, Adapters, Figure, RankFigures, Served, Serving
+from capienza.predict.inference.vllm.memory import CONTEXT_BYTES
 from capienza.predict.model import Model
 from capienza.predict.placement import Split, check_split
 from capienza.predict.weights import WeightBytes, weights_entry
@@ -51,6 +53,22 @@ PARALLEL_OPTIONS = {
     "pp_size": "pipeline_parallel",
 }
 DEFAULT_ADAPTER_RANK = 16
+CACHE_OPTION, AUTO = "kv_cache_dtype", "auto"
+DTYPE_OPTIONS = ("dtype", "torch_dtype")
+DTYPE_WORDS = {
+    "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16", "float32": "fp32",
+    "float": "fp32", "fp32": "fp32",
+}  # fmt: skip
+HALVES_FP32 = ("vllm", "sglang", "tgi")
+CHECKS_FREE_MEMORY = "vllm"
+BAD_DTYPE = template(
+    "predict.engine-dtype", "the format {found} is not understood; accepted: {accepted}", "correct it, or leave it out"
+)
+CONVERTED = template(
+    "predict.engine-converts",
+    "the model is stored in {stored} and loaded in {dtype}: weights and cache are counted so",
+    "state dtype under engine.options to load it in another format",
+)
 ESTIMATED_TOTAL = template(
     "predict.estimated-cuda-total",
     "no CUDA total was collected for this card: {total_bytes} is taken, the usual share of the driver's total",
@@ -58,14 +76,19 @@ ESTIMATED_TOTAL = template(
 )
 
 
-class EngineAnswer(msgspec.Struct, frozen=True):
-    """An engine's answer beside what it was asked."""
+class EngineAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine's answer beside what it was asked.
+
+    `is_converted`: weights are loaded in another format than the files hold.
+    """
 
     engine: str
     serving: Serving
     served: Served
     gpu: GpuFacts = NO_GPU
     option_notes: tuple[Message, ...] = ()
+    is_converted: bool = False
+    others_use_bytes: int = 0
 
     @property
     def reads_options(self) -> bool:
@@ -75,7 +98,7 @@ class EngineAnswer(msgspec.Struct, frozen=True):
     @property
     def is_covered(self) -> bool | None:
         """Does the engine run the required load at once? None where that is not known."""
-        return self.served.tightest.is_covered
+        return False if self.is_refused else self.served.tightest.is_covered
 
     @property
     def queues(self) -> bool:
@@ -84,13 +107,23 @@ class EngineAnswer(msgspec.Struct, frozen=True):
 
     @property
     def is_refused(self) -> bool:
-        """Would the engine refuse to start with what its share of the card leaves for the cache?"""
-        return self.served.tightest.is_refused
+        """Would the engine refuse to start, or die at it: too small a pool, or more than the card has free?"""
+        rank, total = self.served.tightest, self.serving.total_bytes
+        if rank.is_refused:
+            return True
+        if total is None or not rank.offer.has_pool:
+            return False
+        free = total - self.others_use_bytes
+        budget, pool = rank.offer.budget_bytes, rank.offer.pool_bytes
+        if self.engine == CHECKS_FREE_MEMORY and budget is not None and budget > free - CONTEXT_BYTES:
+            return True
+        beside = sum(figure.amount.floor for figure in rank.figures if figure.name != REQUIRED_LOAD)
+        return pool is not None and pool + beside > free
 
     @property
     def is_held(self) -> bool | None:
         """Does the engine's pool hold the required load at once? None where that is not known."""
-        return self.served.tightest.is_held
+        return False if self.is_refused else self.served.tightest.is_held
 
     @property
     def notes(self) -> tuple[Message, ...]:
@@ -122,7 +155,17 @@ def engine_answer(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_form
         return None
     notes = check_options(card.engine.name, serving)
     served = serve(card.engine.name, serving)
-    return EngineAnswer(card.engine.name, serving, served, gpu, (*notes, *_thin_ceilings(card.engine.name, served)))
+    converted = serving.dtype != model.dtype and card.weights.format is None
+    told = (CONVERTED(stored=model.dtype, dtype=serving.dtype),) if converted else ()
+    return EngineAnswer(
+        engine=card.engine.name,
+        serving=serving,
+        served=served,
+        gpu=gpu,
+        option_notes=(*notes, *told, *_thin_ceilings(card.engine.name, served)),
+        is_converted=converted,
+        others_use_bytes=others_use_bytes(card),
+    )
 
 
 def _thin_ceilings(engine: str, served: Served) -> tuple[Message, ...]:
@@ -159,6 +202,11 @@ def _weights(
     ranks = answer.serving.split.ranks
     floor, share = -(-weights.total_bytes // ranks), -(-weights.expected_bytes // ranks)
     held = share if ranks == 1 else max(share, figure.amount.floor)
+    if answer.serving.split.pipeline_parallel > 1:  # a stage may hold less than the even share
+        held = figure.amount.floor
+    if answer.is_converted:  # loaded in another format than the files hold
+        held = figure.amount.floor
+    floor = min(floor, held)
     # The engine's figure may hold padding in its tensors; what headers hold beyond the layers comes on top.
     loaded = figure.amount.expected + max(0, held - figure.amount.floor)
     ceiling = max(loaded, int(loaded * calibration.factor(answer.engine, figure.kind or WEIGHTS).value))
@@ -204,14 +252,16 @@ def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: s
 
     stated, named = card.weights.format, {plain_name(name): value for name, value in engine.options.items()}
     _check_parallel(card, named)
+    dtype = resident_dtype(card, model.dtype, named)
+    states_cache = named.get(CACHE_OPTION) not in (None, AUTO)
     copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
     return Serving(
         architecture=architecture,
-        dtype=model.dtype,
+        dtype=dtype,
         scheme=model.scheme if stated is None else scheme_named(stated, Place(card.file, key="weights.format")),
         split=split,
         version=engine.version,
-        options={**named, "kv_cache_dtype": cache_format},
+        options={**named, CACHE_OPTION: cache_format if states_cache else dtype},
         total_bytes=gpu.total_bytes,
         gpu=gpu.name,
         required_tokens=required.total,
@@ -232,7 +282,39 @@ def _split(card: Card, gpus: int) -> Split | None:
         tensor_parallel=placement.tensor_parallel,
         pipeline_parallel=placement.pipeline_parallel,
         expert_parallel=placement.expert_parallel,
+        data_parallel=placement.data_parallel,
     )
+
+
+def resident_dtype(card: Card, dtype: str, options: Mapping[str, object]) -> str:
+    """The format that the engine holds unquantised weights in: as told, else by its own rule for the stored one.
+
+    vLLM, SGLang and TGI load an fp32 checkpoint in 16 bits; transformers before 5 loads any in fp32.
+    Raises `InputError` for a format that is not understood.
+    """
+    engine = card.engine
+    told = next((options[name] for name in DTYPE_OPTIONS if options.get(name) not in (None, AUTO)), None)
+    if told is not None:
+        found = DTYPE_WORDS.get(str(told).removeprefix("torch."))
+        if found is None:
+            name = next(name for name in DTYPE_OPTIONS if name in options)
+            message = BAD_DTYPE(found=str(told)[:40], accepted=(AUTO, *DTYPE_WORDS))
+            raise InputError(message, Place(card.file, key=f"engine.options.{name}"))
+        return found
+    if engine is not None and engine.name in HALVES_FP32 and dtype == "fp32":
+        return "bf16"
+    if engine is not None and engine.name == "transformers" and _is_before_5(engine.version):
+        return "fp32" if not any(name in options for name in DTYPE_OPTIONS) else dtype
+    return dtype
+
+
+def _is_before_5(version: str | None) -> bool:
+    return version is not None and version.lstrip("v")[:2] in ("0.", "1.", "2.", "3.", "4.")
+
+
+def others_use_bytes(card: Card) -> int:
+    """What other programs take of each GPU, as the card says."""
+    return (card.host.others_use_bytes or 0) if isinstance(card.host, Host) else 0
 
 
 def _adapters(options: Mapping[str, object]) -> Adapters | None:

@@ -21,6 +21,7 @@ from capienza.predict.unknowns import (
     CONVERSION_MISSING,
     INFERENCE_MISSING,
     KNOWN_ARCHITECTURE,
+    MEASURED_PHASE,
     ONLY_A_COUNT,
     STATED_INPUT,
     TRAINING_MISSING,
@@ -63,6 +64,7 @@ DOUBTED_BY: dict[Doubt, frozenset[str]] = {
 }
 """Codes of notes of `architecture.compare`, which is not loaded while there is nothing to compare."""
 KV_CACHE = "kv_cache"
+OPEN_OPTIONS = "open_options"
 LLAMACPP = "llama.cpp"
 STATE = "state"
 CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
@@ -114,11 +116,22 @@ def _answered(answer: Answer, card: Card, model: Model, device: str, weights: We
     from capienza.predict.served import EngineAnswer, served_entries
 
     if isinstance(answer, EngineAnswer):
-        held = served_entries(answer, device, weights)
-        return [_provable(entry, card, model, _doubt(entry.name, card)) for entry in held]
+        held = [
+            _provable(entry, card, model, _doubt(entry.name, card)) for entry in served_entries(answer, device, weights)
+        ]
+        return [*held, *_open_entries(card, device)]
     from capienza.predict.llama_served import llama_entries
 
     return llama_entries(answer, device)
+
+
+def _open_entries(card: Card, device: str) -> list[Entry]:
+    """Options that are not understood may also take more: what they take is unknown."""
+    options = open_options(card)
+    if not options:
+        return []
+    proof = MEASURED_PHASE(phases=tuple(INFERENCE_PHASES))
+    return [unknown_entry(OPEN_OPTIONS, INFERENCE_PHASES, device, options, proof)]
 
 
 def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> Answer | None:

@@ -64,7 +64,7 @@ def engine_blocks(answer: EngineAnswer | LlamaAnswer, say: Say) -> list[Block]:
         return []
     heading = Heading(say("What {engine} will offer", engine=answer.engine))
     table = Table(columns=(say("figure"), say("per GPU"), say("basis")), rows=tuple(rows), numeric=(1,))
-    return [heading, table, Paragraph(_covered_text(rank, say))]
+    return [heading, table, Paragraph(_covered_text(answer, say))]
 
 
 def _buffer_blocks(answer: LlamaAnswer, say: Say) -> list[Block]:
@@ -117,12 +117,15 @@ def _size(amount_bytes: int | None, say: Say) -> str:
     return say.size(amount_bytes) if amount_bytes >= 0 else f"-{say.size(-amount_bytes)}"
 
 
-def _covered_text(rank: RankFigures, say: Say) -> str:
+def _covered_text(answer: EngineAnswer, say: Say) -> str:
+    rank = answer.served.tightest
     if rank.is_refused:
         return say(
             "The engine would refuse to start: its share of the card leaves less than one sequence of the longest "
             "length."
         )
+    if answer.is_refused:
+        return say("The engine would not start: it claims more of the card than is free.")
     if rank.queues:
         return say("The engine's settings run fewer sequences at once than are required: the load is not covered.")
     if rank.is_covered is None:

@@ -24,6 +24,7 @@ ENTRY_LABELS = {
     "attention_copies": mark("keys and values spread to all heads"),
     "block_ends": mark("ends of the allocator's blocks"),
     "dequantized": mark("one matrix in the model's format"),
+    "open_options": mark("options that are not understood"),
     "runtime_pool": mark("engine: pool of temporary matrices"),
     "compute_buffer": mark("compute buffer"),
     "output_buffer": mark("output buffer"),

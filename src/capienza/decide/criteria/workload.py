@@ -47,9 +47,9 @@ POOL_SMALL = template(
 )
 REFUSES = template(
     "decide.workload-refuses",
-    "predicted: {engine} would not start on this GPU: it keeps {pool_bytes} for its cache, less than one sequence of"
-    " the longest length",
-    "choose more memory, a larger share of the card, or a shorter max_model_len under engine.options",
+    "predicted: {engine} would not start on this GPU with a cache of {pool_bytes}: less than one sequence of the"
+    " longest length, or more than the card has free",
+    "choose more memory, another share of the card, or a shorter max_model_len under engine.options",
 )
 QUEUES = template(
     "decide.workload-queues",

@@ -11,6 +11,7 @@ Layers of one kind make groups of g layers, g the smallest count of a kind (from
         full, latent   ceil(L / b)
         sliding        ceil(min(W - 1 + n, L) / b) + 1
         chunked        ceil(min(C + n, L) / b)
+        capped         ceil(min(W, L) / b), V0 where every layer has the one window
         state          1; 2 when prefixes are cached (from 0.14)
 Where layers of several kinds are held in full (V0, before 0.9, `disable_hybrid_kv_cache_manager`) there is one group.
 A state makes the attention block grow: the smallest multiple of 16 tokens whose page holds the state.
@@ -30,7 +31,7 @@ from capienza.formats.blocks import tensor_bytes
 from capienza.predict.inference.vllm.version import Version
 from capienza.predict.placement import kv_heads_on_rank
 
-PageKind = Literal["full", "sliding", "chunked", "state"]
+PageKind = Literal["full", "sliding", "chunked", "capped", "state"]
 STATE_BLOCK_MULTIPLE = 16
 FP32_STATE_TYPES = ("qwen3_5", "qwen3_6", "nemotron_h")
 """Model types whose recurrent state vLLM keeps in fp32 unless told otherwise; the others take the model's format."""
@@ -55,7 +56,7 @@ class PageRules(msgspec.Struct, frozen=True, kw_only=True):
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of layer: `page_bytes` for a block of `block_size` tokens, on `layers` layers of the rank.
 
-    `kept_bytes` is the state of one sequence before it is padded to a page.
+    A `capped` layer holds no more than its window: V0's way with a model whose layers all have one.
     """
 
     kind: PageKind
@@ -63,13 +64,22 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     block_size: int
     layers: int
     window: int | None = None
-    kept_bytes: int = 0
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What one token (or, without a window to fill, one sequence) takes on `layers` layers before any rounding."""
+
+    layers: int
+    bytes: int
+    window: int | None = None
+    is_state: bool = False
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """The blocks a pool holds. `block_bytes` is one block in all the layers that share it."""
 
     pages: tuple[Page, ...]
+    kept: tuple[Kept, ...]
     group_layers: int
     groups: int
     block_bytes: int
@@ -94,15 +104,13 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return sequences * self.blocks_for(tokens, max_num_batched_tokens) * self.block_bytes
 
     def token_bytes(self, tokens: int) -> int:
-        """What `tokens` tokens of one sequence take themselves, without rounding to blocks or groups."""
+        """What `tokens` tokens of one sequence take themselves, without rounding to blocks or groups.
+
+        A windowed layer counts its window alone, whatever this release holds of it.
+        """
         return sum(
-            page.layers
-            * (
-                page.kept_bytes
-                if page.kind == "state"
-                else min(tokens, page.window or tokens) * page.page_bytes // page.block_size
-            )
-            for page in self.pages
+            kept.layers * kept.bytes * (1 if kept.is_state else min(tokens, kept.window or tokens))
+            for kept in self.kept
         )
 
     def concurrency(self, pool_bytes: int, max_model_len: int, max_num_batched_tokens: int) -> float:
@@ -137,26 +145,35 @@ def pool_of(architecture: Architecture, layers: range, rules: PageRules) -> Pool
     ]
     if states:
         padded = max([state_bytes, *(page.page_bytes for page in pages)])
-        pages.append(
-            Page(
-                kind="state",
-                page_bytes=padded,
-                block_size=block_size,
-                layers=states.total(),
-                kept_bytes=min(_state_bytes(state, architecture, rules) for state in states),
-            )
-        )
-    return _grouped(_equal_pages(pages), rules)
+        pages.append(Page(kind="state", page_bytes=padded, block_size=block_size, layers=states.total()))
+    kept = (*_kept(architecture, layers, rules), *_kept_states(states, architecture, rules))
+    return _grouped(_equal_pages(pages), kept, rules)
+
+
+def _kept(architecture: Architecture, layers: range, rules: PageRules) -> tuple[Kept, ...]:
+    """Layers by what they need to keep."""
+    found: Counter[tuple[int, int | None]] = Counter()
+    for index in layers:
+        attention = architecture.layers[index].attention
+        if attention is not None and attention.cache_width:
+            found[token_bytes(attention, rules), attention.window] += 1
+    return tuple(Kept(count, size, window) for (size, window), count in found.items())
+
+
+def _kept_states(states: Counter[State], architecture: Architecture, rules: PageRules) -> tuple[Kept, ...]:
+    return tuple(
+        Kept(count, _state_bytes(state, architecture, rules), is_state=True) for state, count in states.items()
+    )
 
 
 def _kinds(layers: list[Layer], rules: PageRules) -> Counter[tuple[PageKind, int | None, int]]:
     """Layers by kind, window and bytes of one token."""
     kinds: Counter[tuple[PageKind, int | None, int]] = Counter()
-    for layer in layers:
-        attention = layer.attention
-        if attention is None or not attention.cache_width:
-            continue
-        kind, window = _kind(attention, rules)
+    attentions = [layer.attention for layer in layers if layer.attention is not None and layer.attention.cache_width]
+    windows = {attention.window for attention in attentions}
+    cap = next(iter(windows)) if len(windows) == 1 and not rules.version.is_v1 else None
+    for attention in attentions:
+        kind, window = _kind(attention, rules) if cap is None else ("capped", cap)
         kinds[kind, window, token_bytes(attention, rules)] += 1
     return kinds
 
@@ -212,7 +229,7 @@ def _equal_pages(pages: list[Page]) -> list[Page]:
     ]
 
 
-def _grouped(pages: list[Page], rules: PageRules) -> Pool:
+def _grouped(pages: list[Page], kept: tuple[Kept, ...], rules: PageRules) -> Pool:
     version = rules.version
     one_kind = len({(page.kind, page.window) for page in pages}) == 1
     counts_concurrency = version.is_at_least(0, 21, 0)
@@ -221,6 +238,7 @@ def _grouped(pages: list[Page], rules: PageRules) -> Pool:
         merged = msgspec.structs.replace(pages[0], layers=sum(page.layers for page in pages))
         return Pool(
             pages=(merged,),
+            kept=kept,
             group_layers=merged.layers,
             groups=1,
             block_bytes=sum(page.page_bytes * page.layers for page in pages),
@@ -235,6 +253,7 @@ def _grouped(pages: list[Page], rules: PageRules) -> Pool:
         group = max(counts)
     return Pool(
         pages=tuple(pages),
+        kept=kept,
         group_layers=group,
         groups=sum(-(-count // group) for count in counts),
         block_bytes=group * max(page.page_bytes for page in pages),
@@ -251,6 +270,8 @@ def _blocks(page: Page, tokens: int, batched: int, caches_prefixes: bool) -> int
         return 2 if caches_prefixes else 1
     if page.kind == "full" or page.window is None:
         return -(-tokens // page.block_size)
+    if page.kind == "capped":
+        return -(-min(page.window, tokens) // page.block_size)
     if page.kind == "chunked":
         return -(-min(page.window + batched, tokens) // page.block_size)
     return -(-min(page.window - 1 + batched, tokens) // page.block_size) + 1
