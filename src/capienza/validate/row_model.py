@@ -12,6 +12,7 @@ from typing import Any
 
 from capienza.architecture.model import Architecture
 from capienza.architecture.registry import describe, model_types
+from capienza.errors import InputError
 
 Row = Mapping[str, Any]
 
@@ -26,7 +27,25 @@ SPELLINGS = {
     "num_shared_experts": ("n_shared_experts",),
 }
 OTHER_CLASSES = {
-    "BaichuanForCausalLM": "llama",
+    **dict.fromkeys(
+        (
+            "AquilaForCausalLM",
+            "BaiChuanForCausalLM",
+            "BaichuanForCausalLM",
+            "InternLM2ForCausalLM",
+            "InternLMForCausalLM",
+            "MiniCPMForCausalLM",
+            "SolarForCausalLM",
+            "XverseForCausalLM",
+            "YiForCausalLM",
+        ),
+        "llama",
+    ),
+    "CommandRForCausalLM": "cohere",
+    "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense",
+    "HunYuanMoEV1ForCausalLM": "hunyuan_v1_moe",
+    "MiMoForCausalLM": "qwen2",
+    "PixtralForConditionalGeneration": "mistral",
     "ChatGLMModel": "glm",
     "DeepseekV3": "deepseek_v3",
     "LlavaForConditionalGeneration": "llama",
@@ -41,7 +60,7 @@ OTHER_CLASSES = {
     "Llama4ForConditionalGeneration": "llama4_text",
     "Mistral3ForConditionalGeneration": "mistral",
 }
-"""Classes whose language side goes by another family's layers."""
+"""Classes whose language side has another family's layers: the same matrices, fused or not."""
 LLAMA_FIED = ("llama-fied", "llamafied")
 ENDINGS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model", "Thinker")
 _PATTERN = re.compile(r"(\d+) sliding\s*:\s*(\d+) full", re.ASCII)
@@ -49,7 +68,15 @@ _PATTERN = re.compile(r"(\d+) sliding\s*:\s*(\d+) full", re.ASCII)
 
 def row_architecture(row: Row) -> Architecture:
     """The architecture of a case. Raises `InputError` when its class or sizes are not understood."""
-    return describe(row_config(row["arch"]), f"arch of {row['id']}")
+    config, file = row_config(row["arch"]), f"arch of {row['id']}"
+    try:
+        return describe(config, file)
+    except InputError as error:
+        text = {key: value for key, value in config.items() if key != "model_type"}
+        try:
+            return describe({"model_type": config["model_type"], "text_config": text}, file)
+        except InputError:
+            raise error from None
 
 
 def row_config(arch: Row) -> dict[str, Any]:
@@ -81,7 +108,8 @@ def family_of(name: str) -> str:
     for ending in ENDINGS:
         first = first.removesuffix(ending)
     plain = first.replace("_", "").lower()
-    return next((kind for kind in model_types() if kind.replace("_", "") == plain), first.lower() or "?")
+    known = {kind.replace("_", ""): kind for kind in model_types()}
+    return next((known[name] for name in (f"{plain}text", plain) if name in known), first.lower() or "?")
 
 
 def _experts(config: dict[str, Any], arch: Row, model_type: str) -> None:
