@@ -13,6 +13,7 @@ MIXED_BITS = template("validate.mixed-bits", "the checkpoint keeps some layers i
 FILE_FORMAT = template("validate.file-format", "the bytes are those of a GGUF file that is not at hand")
 NO_GROUP = template("validate.no-group", "the group size of the 4-bit weights is not stated")
 PARTLY_ON_HOST = template("validate.partly-on-host", "a part of the weights stays in host memory")
+NO_VISION_SIZE = template("validate.no-vision-size", "the size of the vision side is not stated (arch.extra_params_m)")
 NOT_STATED = template("validate.not-stated", "not stated: {names}")
 NO_POOL = template("validate.no-pool", "no pool is logged")
 NO_FIGURE = template("validate.no-figure", "{engine} has no such figure in its prediction")

@@ -102,6 +102,9 @@ def uncertain_weights(row: Row) -> Message | None:
         return reasons.NO_GROUP()
     if "on cpu" in stored or "offload" in stored:
         return reasons.PARTLY_ON_HOST()
+    arch = row.get("arch") or {}
+    if arch.get("vision") and arch.get("extra_params_m") is None:
+        return reasons.NO_VISION_SIZE()
     return None
 
 
