@@ -46,7 +46,10 @@ def test_what_is_not_stated_is_named(changes: dict, named: str) -> None:
     ("changes", "reason"),
     [
         ({"model_basis": "from the KV geometry"}, "size inferred: from the KV geometry"),
-        ({"model": "unsloth/llama-3-8b", "weight_format": "bitsandbytes nf4"}, "some layers in 16 bit"),
+        (
+            {"model": "unsloth/llama-3-8b-unsloth-bnb-4bit", "weight_format": "bitsandbytes nf4"},
+            "some layers in 16 bit",
+        ),
         ({"weight_format": "bitsandbytes nf4 (dynamic)"}, "some layers in 16 bit"),
         ({"weight_format": "GGUF Q4_K_M"}, "GGUF"),
         ({"weight_format": "int4 experts (compressed-tensors)"}, "group size"),

@@ -19,6 +19,8 @@ from capienza.validate.row_serving import row_serving
 Row = Mapping[str, Any]
 OTHER_NAMES = {"hf": "transformers", "trtllm": "tensorrt-llm", "text-generation-inference": "tgi"}
 _GROUP = re.compile(r"g\d+", re.ASCII)
+DYNAMIC_NAMES = ("unsloth-bnb", "unsloth bnb")
+"""Unsloth's repositories "...-unsloth-bnb-4bit" keep some layers in 16 bit; its "...-bnb-4bit" do not."""
 OTHER_HEADS = ("speech head", "other head", "another head", "reward", "classif", "embedding model")
 
 
@@ -94,7 +96,8 @@ def uncertain_model(row: Row) -> Message | None:
 def uncertain_weights(row: Row) -> Message | None:
     """Why the weights that this case loaded cannot be known from the row; None when they can."""
     model, stored = str(row.get("model") or "").lower(), str(row.get("weight_format") or "").lower()
-    if "dynamic" in stored or ("unsloth" in model and ("bitsandbytes" in stored or "nf4" in stored)):
+    is_4bit = "bitsandbytes" in stored or "nf4" in stored
+    if "dynamic" in stored or (is_4bit and any(name in model for name in DYNAMIC_NAMES)):
         return reasons.MIXED_BITS()
     if "gguf" in stored or "gguf" in model:
         return reasons.FILE_FORMAT()
