@@ -60,7 +60,20 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     def number(self, name: str, default: float) -> float:
         """A numeric option, or the default where it is not stated."""
         value = self.options.get(name)
+        if isinstance(value, str) and value.isdecimal():
+            value = int(value)
         return default if value is None or isinstance(value, str | bool) else float(value)  # type: ignore[arg-type]
+
+    def flag(self, name: str) -> bool | None:
+        """A switch as cards write it (true, "true", 1); None when it is not stated. `no_name` states the opposite."""
+        for key, means in ((name, True), (f"no_{name}", False)):
+            value = self.options.get(key)
+            text = value.strip().casefold() if isinstance(value, str) else value
+            if text in ("true", "1", 1):
+                return means
+            if text in ("false", "0", 0):
+                return not means
+        return None
 
     def count(self, name: str) -> int | None:
         """A whole-number option; None when it is not stated, or left to the engine (-1, "auto").

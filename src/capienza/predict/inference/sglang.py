@@ -100,7 +100,7 @@ def settings(serving: Serving, number: Number) -> Settings:
         if stated
         else default_fraction(serving, number, chunk, batch),
         chunk=chunk,
-        graph_batch=0 if serving.options.get("disable_cuda_graph") is True else batch,
+        graph_batch=0 if serving.flag("disable_cuda_graph") else batch,
         page=serving.count("page_size") or 1,
         assumed=tuple(name for name in names if serving.options.get(name) is None),
     )
@@ -127,7 +127,7 @@ def default_fraction(serving: Serving, number: Number, chunk: int, batch: int) -
     if not mebibytes:
         return None
     reserve = 512 + 1.5 * max(chunk, 2048) + 2 * batch + split.ranks * 1024 / 8
-    if serving.options.get("enable_dp_attention") is True:
+    if serving.flag("enable_dp_attention"):
         reserve += batch * (serving.count("dp_size") or 1) * (4.5 if batch > 300 else 3)
     if mebibytes > 60 * 1024:
         reserve = max(reserve, 10 * 1024)
@@ -192,7 +192,7 @@ def _state_pool(serving: Serving, layers: list[Layer], pool_bytes: int) -> int:
     if not one:
         return 0
     stated = serving.count("max_mamba_cache_size")
-    if stated is None and serving.options.get("disable_radix_cache") is True:
+    if stated is None and serving.flag("disable_radix_cache"):
         stated = serving.count("max_running_requests")
     ratio = serving.number("mamba_full_memory_ratio", STATE_RATIO)
     slots: int = int(max(0, pool_bytes) * ratio / (1 + ratio)) // one if stated is None else stated
