@@ -9,7 +9,6 @@ Layers with a window are held in full.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import msgspec
@@ -18,6 +17,7 @@ from capienza.architecture.model import Layer
 from capienza.errors import Message, template
 from capienza.formats.blocks import tensor_bytes
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.release import Number, Read
 from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, Serving
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, NVLINK_NAMES
 from capienza.predict.inference.weights import ResidentWeights
@@ -44,28 +44,17 @@ COMMUNICATION = template("predict.engine-communication", "typical of {ranks} GPU
 CONTEXT = template("predict.engine-context", "typical of a CUDA context; taken before the engine's share is counted")
 RUNNING = (Phase.PREFILL, Phase.DECODE)
 LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
-_NUMBERS = re.compile(r"(\d+)\.(\d+|x)(?:\.(\d+|x))?", re.ASCII)
-
-Number = tuple[int, int, int]
 
 
-def read_number(text: str | None, newest: Number) -> tuple[Number, bool]:
-    """The release that a text names, and whether it names one; the newest that was read otherwise."""
-    match = _NUMBERS.search(text or "")
-    if match is None:
-        return newest, False
-    major, minor, patch = (int(part) if part and part != "x" else 0 for part in match.groups())
-    return (major, minor, patch), True
-
-
-def version_notes(engine: str, serving: Serving, number: Number, *, is_stated: bool) -> list[Message]:
-    """A word on rules that were not chosen by a stated version."""
-    rules = ".".join(str(part) for part in number)
-    if is_stated:
+def version_notes(engine: str, serving: Serving, stated: Number | None, read: Read) -> list[Message]:
+    """A word on rules that are not those of a stated release; `stated` is None where the card's text names none."""
+    rules = read.newest if stated is None else read.nearest(stated)
+    if rules is None:
         return []
+    text = ".".join(str(part) for part in rules)
     if not serving.version:
-        return [NO_VERSION(engine=engine, rules=rules)]
-    return [NEAREST_VERSION(engine=engine, found=serving.version, rules=rules)]
+        return [NO_VERSION(engine=engine, rules=text)]
+    return [NEAREST_VERSION(engine=engine, found=serving.version, rules=text)]
 
 
 def cell_bytes(layers: Iterable[Layer], serving: Serving, cache_format: str) -> int:

@@ -33,25 +33,24 @@ from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
     RUNNING,
-    Number,
     cache_format_of,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
-    read_number,
     required_figures,
     state_bytes,
     typical,
     version_notes,
     weights_figure,
 )
+from capienza.predict.inference.release import Number, Read, release
 from capienza.predict.inference.serving import Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, layer_peak_bytes
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 from capienza.units import GIB, MIB
 
-NEWEST_READ: Number = (0, 5, 5)
+READ = Read(oldest=(0, 4, 3), newest=(0, 5, 5))
 RESERVE_FROM: Number = (0, 4, 7)
 OLD_FRACTIONS = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
 CLASSES = ((20480, 2048, 8, 8), (35840, 2048, 24, 80), (61440, 4096, 32, 160), (163840, 8192, 256, 512))
@@ -78,10 +77,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
-    number, is_stated = read_number(serving.version, NEWEST_READ)
+    stated = release(serving.version, "sglang")
+    number = stated or READ.newest
     chosen = settings(serving, number)
     ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving))
-    notes = version_notes("SGLang", serving, number, is_stated=is_stated)
+    notes = version_notes("SGLang", serving, stated, READ)
     if chosen.assumed:
         notes.append(ASSUMED(engine="SGLang", names=chosen.assumed))
     return Served(ranks=ranks, notes=tuple(notes))

@@ -21,18 +21,17 @@ from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
     RUNNING,
-    Number,
     cache_format_of,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
-    read_number,
     required_figures,
     typical,
     version_notes,
     weights_figure,
 )
+from capienza.predict.inference.release import Number, Read, release
 from capienza.predict.inference.serving import RankFigures, Served, Serving
 from capienza.predict.inference.vllm.memory import (
     CONTEXT_BYTES,
@@ -42,7 +41,7 @@ from capienza.predict.inference.vllm.memory import (
 )
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 
-NEWEST_READ: Number = (1, 2, 0)
+READ = Read(oldest=(0, 5, 0), newest=(1, 2, 0))
 PYTORCH_FROM: Number = (1, 0, 0)
 PACKED_FROM: Number = (0, 11, 0)
 LARGE_BATCH_FROM: Number = (0, 12, 0)
@@ -54,9 +53,10 @@ WORK = template("predict.tensorrt-work", "the widest layer of {tokens} tokens an
 
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
-    number, is_stated = read_number(serving.version, NEWEST_READ)
+    stated = release(serving.version, "tensorrt-llm")
+    number = stated or READ.newest
     ranks = tuple(_rank(serving, number, weights) for weights in resident_weights(serving))
-    notes = version_notes("TensorRT-LLM", serving, number, is_stated=is_stated)
+    notes = version_notes("TensorRT-LLM", serving, stated, READ)
     assumed = [name for name in ("max_num_tokens", "max_batch_size") if serving.count(name) is None]
     if free_fraction(serving) is None:
         assumed.append(FRACTIONS[0])

@@ -24,19 +24,18 @@ from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
     RUNNING,
-    Number,
     cache_format_of,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
-    read_number,
     required_figures,
     typical,
     version_notes,
     weights_figure,
     with_concurrency,
 )
+from capienza.predict.inference.release import Number, Read, release
 from capienza.predict.inference.serving import RankFigures, Served, Serving
 from capienza.predict.inference.vllm.memory import (
     CONTEXT_BYTES,
@@ -47,7 +46,7 @@ from capienza.predict.inference.vllm.memory import (
 )
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 
-NEWEST_READ: Number = (3, 3, 0)
+READ = Read(oldest=(1, 4, 0), newest=(3, 3, 0))
 SHARE_OF_TOTAL_FROM: Number = (3, 0, 0)
 BACKENDS_FROM: Number = (2, 3, 0)
 GRAPHS_FROM: Number = (2, 0, 0)
@@ -62,9 +61,10 @@ GRAPHS = template("predict.tgi-graphs", "typical of {sizes} captured sizes; outs
 
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
-    number, is_stated = read_number(serving.version, NEWEST_READ)
+    stated = release(serving.version, "tgi")
+    number = stated or READ.newest
     ranks = tuple(_rank(serving, number, weights) for weights in resident_weights(serving))
-    notes = version_notes("TGI", serving, number, is_stated=is_stated)
+    notes = version_notes("TGI", serving, stated, READ)
     assumed = tuple(name for name in ("max_batch_prefill_tokens",) if serving.options.get(name) is None)
     if assumed:
         notes.append(ASSUMED(engine="TGI", names=assumed))

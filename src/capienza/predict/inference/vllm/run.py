@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.phase import Phase
-from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, RankFigures, Served, Serving
+from capienza.predict.inference.pooled import version_notes
+from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
 from capienza.predict.inference.vllm.experts import padded_bytes
 from capienza.predict.inference.vllm.flags import check_flags
@@ -22,6 +23,7 @@ from capienza.predict.inference.vllm.memory import (
     step_bytes,
 )
 from capienza.predict.inference.vllm.pages import PageRules, Pool, pool_of
+from capienza.predict.inference.vllm.version import READ
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 from capienza.units import Range
 
@@ -29,11 +31,6 @@ REFUSED_LENGTH = template(
     "predict.vllm-refused-length",
     "{found} tokens are below the {required} that tokens.required asks for: vLLM refuses such requests",
     "raise max_model_len to the required length, or leave it out",
-)
-NEAREST_VERSION = template(
-    "predict.vllm-version",
-    "vLLM {found} is taken by the rules of {rules}",
-    "state engine.version on the card as the engine prints it",
 )
 ASSUMED_SETTINGS = template(
     "predict.vllm-defaults",
@@ -63,15 +60,8 @@ LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
     chosen = settings(serving)
-    notes = []
     ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
-    if not chosen.version.is_stated:
-        rules = ".".join(str(part) for part in chosen.version.number)
-        notes.append(
-            NEAREST_VERSION(found=serving.version, rules=rules)
-            if serving.version
-            else NO_VERSION(engine="vLLM", rules=rules)
-        )
+    notes = version_notes("vLLM", serving, chosen.version.number if chosen.version.is_stated else None, READ)
     if chosen.assumed:
         notes.append(ASSUMED_SETTINGS(names=chosen.assumed))
     return Served(ranks=ranks, notes=tuple(notes))
