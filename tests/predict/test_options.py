@@ -8,6 +8,7 @@ from models_at_hand import LLAMA_8B, QWEN3_14B, serving
 from capienza.predict.inference import sglang
 from capienza.predict.inference.engines import serve
 from capienza.predict.inference.release import release
+from capienza.predict.inference.serving import Served
 from capienza.predict.inference.vllm.defaults import settings
 from capienza.units import GIB
 
@@ -87,3 +88,72 @@ def test_a_version_before_what_was_read_takes_the_oldest_rules_and_says_so(engin
     assert version_notes_of(engine, "0.1.7") == [("0.1.7", OLDEST[engine])]
     for version in (OLDEST[engine], NEWEST[engine], f"{engine} {NEWEST[engine]}"):
         assert not version_notes_of(engine, version)
+
+
+CAPS = {
+    "vllm": "num_gpu_blocks_override",
+    "sglang": "max_total_tokens",
+    "tgi": "max_batch_total_tokens",
+    "tensorrt-llm": "max_tokens",
+}
+
+
+def capped(engine: str, cap: int | None, concurrency: int = 8) -> Served:
+    options: dict[str, object] = {"block_size": 16, "page_size": 16, "max_batch_size": 64, "max_num_tokens": 8192}
+    if cap is not None:
+        options[CAPS[engine]] = cap // 16 if engine == "vllm" else cap
+    asked = serving(QWEN3_14B, total_bytes=140 * GIB, options=options, required_tokens=4096, concurrency=concurrency)
+    return serve(engine, asked)
+
+
+@pytest.mark.parametrize("engine", CAPS)
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_cap_on_the_pool_holds_exactly_what_it_says(engine: str, concurrency: int) -> None:
+    needed = 4096 * concurrency
+    assert capped(engine, None, concurrency).tightest.is_held is True
+    enough, short = capped(engine, needed, concurrency), capped(engine, needed - 16, concurrency)
+    assert (enough.tightest.is_held, short.tightest.is_held) == (True, False)
+    assert (enough.tightest.is_refused, short.tightest.is_refused) == (False, False)
+    assert short.tightest.offer.kv_tokens == needed - 16
+    told = [note.parameters["option"] for note in short.notes if note.code == "predict.pool-cap"]
+    assert told == [CAPS[engine]]
+    assert not [note for note in enough.notes if note.code == "predict.pool-cap"]
+
+
+@pytest.mark.parametrize("engine", CAPS)
+def test_a_cap_above_the_pool_changes_nothing(engine: str) -> None:
+    assert capped(engine, 10**9).tightest.offer == capped(engine, None).tightest.offer
+
+
+def test_v0_refuses_a_cap_below_one_sequence_and_v1_does_not() -> None:
+    options = {"num_gpu_blocks_override": 100, "max_model_len": 4096}
+    for version, refuses in (("0.6.3", True), ("0.11.2", False)):
+        rank = serve("vllm", serving(QWEN3_14B, version=version, total_bytes=140 * GIB, options=options)).tightest
+        assert rank.is_refused is refuses
+
+
+@pytest.mark.parametrize(
+    ("engine", "option"),
+    [
+        ("vllm", "max_num_seqs"),
+        ("sglang", "max_running_requests"),
+        ("tgi", "max_batch_size"),
+        ("tgi", "max_concurrent_requests"),
+        ("tensorrt-llm", "max_batch_size"),
+    ],
+)
+@pytest.mark.parametrize(("limit", "waits"), [(1, True), (7, True), (8, False), ("7", True), (64, False)])
+def test_a_limit_on_sequences_below_the_load_is_a_queue(
+    engine: str, option: str, limit: int | str, *, waits: bool
+) -> None:
+    asked = serving(LLAMA_8B, total_bytes=80 * GIB, options={option: limit}, required_tokens=512, concurrency=8)
+    rank = serve(engine, asked).tightest
+    assert (rank.queues, rank.is_held) == (waits, True)
+    assert rank.is_covered is not waits
+
+
+def test_the_default_limit_of_tgi_is_named_where_it_bounds() -> None:
+    for concurrency, waits in ((128, False), (129, True)):
+        served = serve("tgi", serving(LLAMA_8B, required_tokens=16, concurrency=concurrency))
+        assert served.tightest.queues is waits
+        assert ("max_concurrent_requests" in str(served.notes)) is waits

@@ -18,7 +18,7 @@ from capienza.errors import Message, template
 from capienza.formats.blocks import tensor_bytes
 from capienza.ledger.phase import Phase
 from capienza.predict.inference.release import Number, Read
-from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, Serving
+from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, RankFigures, Serving
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, NVLINK_NAMES
 from capienza.predict.inference.weights import ResidentWeights
 from capienza.predict.placement import kv_heads_on_rank
@@ -34,6 +34,11 @@ ASSUMED = template(
     "predict.engine-defaults",
     "the defaults of {engine} are taken for: {names}",
     "state them under engine.options on the card if the run sets them",
+)
+POOL_CAP = template(
+    "predict.pool-cap",
+    "{option} is {found}: the cache holds no more, whatever the card leaves for it",
+    "raise it to what the load takes, or leave it out",
 )
 WEIGHTS = template(
     "predict.engine-weights",
@@ -149,14 +154,16 @@ def offer_of(
     length: int | None,
     whole: int | None = None,
 ) -> Offer:
-    """Blocks of `block` tokens that a pool holds; `whole` bounds the tokens where something else does.
+    """Blocks of `block` tokens that a pool holds; `whole` bounds the tokens, and so the pool, where an option does.
 
     The engines that only shorten what they accept, instead of refusing to start, count no sequences.
     """
     if pool_bytes is None or not cell:
         return Offer(budget_bytes=budget_bytes, pool_bytes=pool_bytes, block_size=block, max_model_len=length)
     blocks = max(0, pool_bytes) // (cell * block)
-    blocks = blocks if whole is None else min(blocks, whole // block)
+    if whole is not None and whole // block < blocks:
+        blocks = whole // block
+        pool_bytes = blocks * block * cell
     return Offer(
         budget_bytes=budget_bytes,
         pool_bytes=pool_bytes,
@@ -165,6 +172,19 @@ def offer_of(
         kv_tokens=blocks * block,
         max_model_len=length,
     )
+
+
+def cap_notes(serving: Serving, option: str, ranks: Iterable[RankFigures]) -> list[Message]:
+    """A word on an option that bounds the pool, where the pool does not hold the load."""
+    cap = serving.count(option)
+    if cap is None or all(rank.is_held is not False for rank in ranks):
+        return []
+    return [POOL_CAP(option=option, found=cap)]
+
+
+def queues(serving: Serving, *limits: int | None) -> bool:
+    """Do the settings run fewer sequences at once than are required? A limit of None is none."""
+    return any(limit is not None and limit < (serving.concurrency or 0) for limit in limits)
 
 
 def with_concurrency(offer: Offer) -> Offer:

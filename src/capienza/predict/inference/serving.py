@@ -106,7 +106,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine says that it offers, in its own words. Counts are None where the card's total is not known.
 
-    Without `has_pool` the engine takes memory as it needs it, and offers nothing.
+    Without `has_pool` the engine takes memory as it needs it, and offers nothing. `is_capped`: an option bounds the
+    pool after the engine has seen that one sequence fits, so that it starts with less.
     """
 
     budget_bytes: int | None = None
@@ -117,6 +118,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: float | None = None
     max_model_len: int | None = None
     has_pool: bool = True
+    is_capped: bool = False
 
 
 class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +147,8 @@ class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
         """Would the engine refuse to start: no pool at all, or less than one sequence of its longest length?"""
         offer = self.offer
         no_pool = offer.pool_bytes is not None and offer.pool_bytes <= 0
-        return no_pool or (offer.max_concurrency is not None and offer.max_concurrency < 1)
+        is_short = offer.max_concurrency is not None and offer.max_concurrency < 1
+        return no_pool or (is_short and not offer.is_capped)
 
     @property
     def is_held(self) -> bool | None:

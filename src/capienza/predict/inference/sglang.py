@@ -34,10 +34,12 @@ from capienza.predict.inference.pooled import (
     POOL_OPTION,
     RUNNING,
     cache_format_of,
+    cap_notes,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
+    queues,
     required_figures,
     state_bytes,
     typical,
@@ -60,6 +62,7 @@ NVLINK_BYTES = int(2.0 * GIB)
 ONE_GPU_GRAPH_BYTES = int(0.64 * MIB)
 SEVERAL_GPUS_GRAPH_BYTES = int(1.1 * MIB)
 STATE_RATIO = 0.9
+TOKEN_CAP = "max_total_tokens"
 CHUNK = template("predict.sglang-activations", "the widest layer with a chunk of {tokens} tokens; in the reserve")
 GRAPHS = template("predict.sglang-graphs", "typical of {sizes} captured sizes; in the reserve")
 
@@ -84,7 +87,7 @@ def serve(serving: Serving) -> Served:
     notes = version_notes("SGLang", serving, stated, READ)
     if chosen.assumed:
         notes.append(ASSUMED(engine="SGLang", names=chosen.assumed))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
 
 
 def settings(serving: Serving, number: Number) -> Settings:
@@ -165,7 +168,10 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
     )
     free = None if serving.total_bytes is None else serving.total_bytes - CONTEXT_BYTES - communication
     return RankFigures(
-        stage=weights.stage, figures=figures, offer=_offer(serving, chosen, layers, free, resident, cell)
+        stage=weights.stage,
+        figures=figures,
+        offer=_offer(serving, chosen, layers, free, resident, cell),
+        queues=queues(serving, serving.count("max_running_requests")),
     )
 
 
@@ -176,13 +182,13 @@ def _offer(
     length = length or serving.architecture.max_position_embeddings
     stated = serving.count(POOL_OPTION)
     if stated is not None:
-        return offer_of(stated, None, cell, chosen.page, length)
+        return offer_of(stated, None, cell, chosen.page, length, serving.count(TOKEN_CAP))
     if free is None or chosen.fraction is None:
         return offer_of(None, None, cell, chosen.page, length)
     budget = int(chosen.fraction * free)
     pool = budget - resident
     return offer_of(
-        pool - _state_pool(serving, layers, pool), budget, cell, chosen.page, length, serving.count("max_total_tokens")
+        pool - _state_pool(serving, layers, pool), budget, cell, chosen.page, length, serving.count(TOKEN_CAP)
     )
 
 

@@ -22,10 +22,12 @@ from capienza.predict.inference.pooled import (
     POOL_OPTION,
     RUNNING,
     cache_format_of,
+    cap_notes,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
+    queues,
     required_figures,
     typical,
     version_notes,
@@ -47,6 +49,7 @@ PACKED_FROM: Number = (0, 11, 0)
 LARGE_BATCH_FROM: Number = (0, 12, 0)
 USUAL_FRACTION = 0.9
 USUAL_TOKENS = 8192
+TOKEN_CAP = "max_tokens"
 FRACTIONS = ("kv_cache_free_gpu_mem_fraction", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction")
 WORK = template("predict.tensorrt-work", "the widest layer of {tokens} tokens and logits of {sequences} sequences")
 
@@ -62,7 +65,7 @@ def serve(serving: Serving) -> Served:
         assumed.append(FRACTIONS[0])
     if assumed:
         notes.append(ASSUMED(engine="TensorRT-LLM", names=tuple(assumed)))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
 
 
 def free_fraction(serving: Serving) -> float | None:
@@ -118,5 +121,5 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
         *required_figures(serving, layers, cell, 0),
     )
     pool = stated if stated is not None else pool
-    offer = offer_of(pool, None, cell, block_size(serving, number), length, serving.count("max_tokens"))
-    return RankFigures(stage=weights.stage, figures=figures, offer=offer)
+    offer = offer_of(pool, None, cell, block_size(serving, number), length, serving.count(TOKEN_CAP))
+    return RankFigures(stage=weights.stage, figures=figures, offer=offer, queues=queues(serving, batch))

@@ -1,5 +1,6 @@
 """TGI: a warm-up prefill on blocks of its own, then a pool from what is left free.
 
+It runs `max_batch_size` sequences at once, and refuses more than `max_concurrent_requests` (128).
 Legend: T CUDA total, F free before the warm-up (T - context - communication - weights), n tokens of the warm-up
 (`max_batch_prefill_tokens`), V vocabulary, t ranks, m `cuda_memory_fraction` (1); cell bytes of one token on a rank.
     warm-up     n * cell + the widest layer of n tokens + logits of all n tokens: n * V * 2 / t, gathered n * V * 2
@@ -25,10 +26,12 @@ from capienza.predict.inference.pooled import (
     POOL_OPTION,
     RUNNING,
     cache_format_of,
+    cap_notes,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
+    queues,
     required_figures,
     typical,
     version_notes,
@@ -50,6 +53,9 @@ READ = Read(oldest=(1, 4, 0), newest=(3, 3, 0))
 SHARE_OF_TOTAL_FROM: Number = (3, 0, 0)
 BACKENDS_FROM: Number = (2, 3, 0)
 GRAPHS_FROM: Number = (2, 0, 0)
+TOKEN_CAP = "max_batch_total_tokens"
+REQUEST_LIMIT = "max_concurrent_requests"
+USUAL_REQUESTS = 128
 FREE_SHARE = 0.95
 TOTAL_SHARE = 0.90
 USUAL_PREFILL_TOKENS = 4096
@@ -65,10 +71,11 @@ def serve(serving: Serving) -> Served:
     number = stated or READ.newest
     ranks = tuple(_rank(serving, number, weights) for weights in resident_weights(serving))
     notes = version_notes("TGI", serving, stated, READ)
-    assumed = tuple(name for name in ("max_batch_prefill_tokens",) if serving.options.get(name) is None)
+    bounding = ("max_batch_prefill_tokens", *((REQUEST_LIMIT,) if queues(serving, USUAL_REQUESTS) else ()))
+    assumed = tuple(name for name in bounding if serving.options.get(name) is None)
     if assumed:
         notes.append(ASSUMED(engine="TGI", names=assumed))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
 
 
 def warm_up_bytes(serving: Serving, tokens: int) -> int:
@@ -132,9 +139,10 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
         ),
         *required_figures(serving, layers, cell, 0),
     )
-    offer = offer_of(pool, None, cell, block, length, serving.count("max_batch_total_tokens"))
+    offer = offer_of(pool, None, cell, block, length, serving.count(TOKEN_CAP))
     offer = with_concurrency(offer)
-    return RankFigures(stage=weights.stage, figures=figures, offer=offer)
+    limits = serving.count("max_batch_size"), serving.count(REQUEST_LIMIT) or USUAL_REQUESTS
+    return RankFigures(stage=weights.stage, figures=figures, offer=offer, queues=queues(serving, *limits))
 
 
 def _captured_sizes(serving: Serving, number: Number) -> int:

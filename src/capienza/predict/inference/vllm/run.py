@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.phase import Phase
-from capienza.predict.inference.pooled import version_notes
+from capienza.predict.inference.pooled import cap_notes, queues, version_notes
 from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
 from capienza.predict.inference.vllm.experts import padded_bytes
@@ -53,6 +53,8 @@ BIAS = template(
 )
 CONTEXT = template("predict.vllm-context", "typical of a CUDA context; outside the share that vLLM takes")
 KV = template("predict.vllm-kv", "{sequences} x {blocks} blocks x {block} B")
+BLOCK_CAP = "num_gpu_blocks_override"
+"""V1 looks whether one sequence fits before it takes this number, V0 after."""
 RUNNING = (Phase.PREFILL, Phase.DECODE)
 LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
 
@@ -64,7 +66,7 @@ def serve(serving: Serving) -> Served:
     notes = version_notes("vLLM", serving, chosen.version.number if chosen.version.is_stated else None, READ)
     if chosen.assumed:
         notes.append(ASSUMED_SETTINGS(names=chosen.assumed))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, BLOCK_CAP, ranks)))
 
 
 def check_options(serving: Serving) -> tuple[Message, ...]:
@@ -155,7 +157,7 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
         stage=weights.stage,
         figures=(*figures, *_unprofiled(serving, chosen), *_needed(serving, chosen, pool)),
         offer=_offer(serving, chosen, pool, taken),
-        queues=(serving.concurrency or 0) > chosen.max_num_seqs,
+        queues=queues(serving, chosen.max_num_seqs),
     )
 
 
@@ -204,6 +206,11 @@ def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: i
     if pool is None or pool_bytes is None:
         return Offer(budget_bytes=budget, pool_bytes=pool_bytes, max_model_len=chosen.max_model_len)
     length, batched = chosen.max_model_len, chosen.max_num_batched_tokens
+    cap = serving.count(BLOCK_CAP)
+    is_capped = cap is not None and cap < pool.blocks(pool_bytes)
+    fits_one = not length or pool.concurrency(pool_bytes, length, batched) >= 1
+    if cap is not None and is_capped:
+        pool_bytes = cap * pool.block_bytes
     return Offer(
         budget_bytes=budget,
         pool_bytes=pool_bytes,
@@ -212,4 +219,5 @@ def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: i
         kv_tokens=pool.tokens(pool_bytes, length, batched) if length else None,
         max_concurrency=pool.concurrency(pool_bytes, length, batched) if length else None,
         max_model_len=length,
+        is_capped=is_capped and fits_one and chosen.version.is_v1,
     )
