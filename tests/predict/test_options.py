@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from models_at_hand import LLAMA_8B, QWEN3_14B, serving
 
+from capienza.errors import InputError, Place
 from capienza.predict.inference import sglang
-from capienza.predict.inference.engines import serve
+from capienza.predict.inference.checks import WELL_KNOWN, other_engines_options
+from capienza.predict.inference.engines import check_options, serve
 from capienza.predict.inference.release import release
 from capienza.predict.inference.serving import Served
 from capienza.predict.inference.vllm.defaults import settings
+from capienza.predict.inference.vllm.flags import known_flags
+from capienza.predict.placement import Split
 from capienza.units import GIB
 
 
@@ -157,3 +162,102 @@ def test_the_default_limit_of_tgi_is_named_where_it_bounds() -> None:
         served = serve("tgi", serving(LLAMA_8B, required_tokens=16, concurrency=concurrency))
         assert served.tightest.queues is waits
         assert ("max_concurrent_requests" in str(served.notes)) is waits
+
+
+LENGTHS = [
+    ("vllm", "max_model_len"),
+    ("sglang", "context_length"),
+    ("sglang", "max_model_len"),
+    ("tgi", "max_total_tokens"),
+    ("tensorrt-llm", "max_seq_len"),
+]
+PROMPTS = [("tgi", "max_input_tokens"), ("tgi", "max_input_length"), ("tensorrt-llm", "max_input_len")]
+
+
+@pytest.mark.parametrize(("engine", "option"), LENGTHS)
+@pytest.mark.parametrize("length", [8191, "100", 1])
+def test_a_length_below_the_load_is_refused_as_the_engine_refuses_it(
+    engine: str, option: str, length: int | str
+) -> None:
+    asked = serving(LLAMA_8B, options={option: length}, required_tokens=8192, file="card.yaml")
+    with pytest.raises(InputError) as refused:
+        check_options(engine, asked)
+    assert refused.value.place == Place("card.yaml", key=f"engine.options.{option}")
+    assert f"{length} tokens are below the 8192" in str(refused.value)
+    assert f"raise {option}" in str(refused.value.as_dict())
+
+
+@pytest.mark.parametrize(("engine", "option"), LENGTHS)
+def test_a_length_that_the_load_keeps_to_is_taken(engine: str, option: str) -> None:
+    for required in (8192, None):
+        assert check_options(engine, serving(LLAMA_8B, options={option: 8192}, required_tokens=required)) == ()
+
+
+@pytest.mark.parametrize(("engine", "option"), PROMPTS)
+def test_a_short_prompt_is_refused_or_noted_where_its_length_is_open(engine: str, option: str) -> None:
+    stated = serving(LLAMA_8B, options={option: 6000}, required_tokens=8192, prompt_tokens=7000)
+    with pytest.raises(InputError, match="below the 7000 of the prompt"):
+        check_options(engine, stated)
+    (note,) = check_options(engine, serving(LLAMA_8B, options={option: 6000}, required_tokens=8192))
+    assert note.code == "predict.open-prompt"
+    assert check_options(engine, msgspec.structs.replace(stated, prompt_tokens=6000)) == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "refuses"),
+    [
+        ({}, {"max_model_len": 100_000}, True),
+        ({}, {"max_model_len": "100k"}, True),
+        ({}, {"max_model_len": 40_960}, False),
+        ({}, {"max_model_len": "auto"}, False),
+        ({}, {"max_model_len": 100_000, "hf_overrides": "{}"}, False),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, {"max_model_len": 100_000}, False),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, {"max_model_len": 100_000}, True),
+    ],
+)
+def test_vllm_refuses_a_length_beyond_the_models_positions(
+    config: dict[str, object], options: dict[str, object], *, refuses: bool
+) -> None:
+    asked = serving({**QWEN3_14B, **config}, version="0.11.2", options=options, required_tokens=16_384)
+    if not refuses:
+        assert check_options("vllm", asked) == ()
+        return
+    with pytest.raises(InputError, match="max_position_embeddings"):
+        check_options("vllm", asked)
+
+
+@pytest.mark.parametrize(("engine", "option"), [("sglang", "tp"), ("tgi", "num_shard")])
+def test_a_division_other_than_the_placement_is_refused(engine: str, option: str) -> None:
+    for told in (2, "2"):
+        asked = serving(LLAMA_8B, split=Split(tensor_parallel=2), options={option: told})
+        assert check_options(engine, asked) == ()
+        with pytest.raises(InputError, match=r"tensor_parallel is 1"):
+            check_options(engine, msgspec.structs.replace(asked, split=Split()))
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "is_noted"),
+    [
+        ("sglang", ("gpu_memory_utilization", "max_num_seqs"), True),
+        ("tgi", ("gpu_memory_utilization", "mem_fraction_static"), True),
+        ("tensorrt-llm", ("gpu_memory_utilization", "max_total_tokens"), True),
+        ("transformers", ("max_num_seqs", "max_batch_size"), True),
+        ("sglang", ("mem_fraction_static", "max_model_len", "port", "bogus", "kv_cache_dtype"), False),
+        ("tensorrt-llm", ("max_num_seqs", "max_batch_size", "free_gpu_memory_fraction"), False),
+        ("tgi", ("max_total_tokens", "cuda_memory_fraction"), False),
+        ("transformers", ("attn_implementation", "num_beams"), False),
+    ],
+)
+def test_options_of_another_engine_are_named(engine: str, options: tuple[str, ...], *, is_noted: bool) -> None:
+    notes = check_options(engine, serving(LLAMA_8B, options=dict.fromkeys(options, 9000)))
+    found = [note for note in notes if note.code == "predict.other-engines-option"]
+    assert len(found) == is_noted
+    assert all(name in str(note) for note in found for name in options)
+
+
+def test_what_an_engine_is_known_by_it_reads_itself() -> None:
+    """No name of an engine's own set is noted on that engine; each is noted on some other, or several have it."""
+    for engine, (_, own) in WELL_KNOWN.items():
+        if engine != "vllm":
+            assert other_engines_options(engine, own) == ()
+    assert not WELL_KNOWN["vllm"][1] - known_flags()

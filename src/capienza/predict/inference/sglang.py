@@ -27,8 +27,9 @@ from __future__ import annotations
 import msgspec
 
 from capienza.architecture.model import Layer
-from capienza.errors import template
+from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.checks import check_division, check_length
 from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
@@ -88,6 +89,13 @@ def serve(serving: Serving) -> Served:
     if chosen.assumed:
         notes.append(ASSUMED(engine="SGLang", names=chosen.assumed))
     return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """No notes. Raises `InputError` for a length below the load, and for another division."""
+    check_length(serving, "SGLang", ("context_length", "max_model_len"))
+    check_division(serving, {"tp": "tensor_parallel"})
+    return ()
 
 
 def settings(serving: Serving, number: Number) -> Settings:

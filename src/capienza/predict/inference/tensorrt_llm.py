@@ -15,8 +15,9 @@ Checked: 631 blocks = 0.901 * 21.89 GiB; 524,288 B a token for Llama 2 7B; 35,13
 
 from __future__ import annotations
 
-from capienza.errors import template
+from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.checks import check_length, check_prompt
 from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
@@ -66,6 +67,12 @@ def serve(serving: Serving) -> Served:
     if assumed:
         notes.append(ASSUMED(engine="TensorRT-LLM", names=tuple(assumed)))
     return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """Notes on limits that may refuse the load. Raises `InputError` for one that does."""
+    check_length(serving, "TensorRT-LLM", ("max_seq_len", "max_model_len"))
+    return check_prompt(serving, "TensorRT-LLM", ("max_input_len",))
 
 
 def free_fraction(serving: Serving) -> float | None:

@@ -19,8 +19,9 @@ Sources: `flash_causal_lm.py` (warm-up), `globals.py`, `import_utils.py` of 1.4,
 
 from __future__ import annotations
 
-from capienza.errors import template
+from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.checks import check_division, check_length, check_prompt
 from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
@@ -76,6 +77,13 @@ def serve(serving: Serving) -> Served:
     if assumed:
         notes.append(ASSUMED(engine="TGI", names=assumed))
     return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """Notes on limits that may refuse the load. Raises `InputError` for one that does, and for another division."""
+    check_length(serving, "TGI", ("max_total_tokens", "max_model_len"))
+    check_division(serving, {"num_shard": "tensor_parallel"})
+    return check_prompt(serving, "TGI", ("max_input_tokens", "max_input_length"))
 
 
 def warm_up_bytes(serving: Serving, tokens: int) -> int:

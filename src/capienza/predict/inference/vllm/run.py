@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.checks import check_length
 from capienza.predict.inference.pooled import cap_notes, queues, version_notes
 from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
@@ -27,11 +28,14 @@ from capienza.predict.inference.vllm.version import READ
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 from capienza.units import Range
 
-REFUSED_LENGTH = template(
-    "predict.vllm-refused-length",
-    "{found} tokens are below the {required} that tokens.required asks for: vLLM refuses such requests",
-    "raise max_model_len to the required length, or leave it out",
+BEYOND_MODEL = template(
+    "predict.vllm-beyond-model",
+    "{found} tokens are more than the {limit} of the model (max_position_embeddings, as far as rope_scaling reaches): "
+    "vLLM refuses to start, unless VLLM_ALLOW_LONG_MAX_MODEL_LEN is set",
+    "lower max_model_len to {limit}; state rope_scaling if the model is meant to be stretched",
 )
+LENGTH = "max_model_len"
+STRETCHING = ("hf_overrides", "rope_scaling", "rope_theta")
 ASSUMED_SETTINGS = template(
     "predict.vllm-defaults",
     "vLLM's own defaults are taken for: {names}",
@@ -74,11 +78,19 @@ def check_options(serving: Serving) -> tuple[Message, ...]:
 
     Raises `InputError` for a flag that no release had, and for a length that the flags themselves refuse.
     """
-    length, required = serving.count("max_model_len"), serving.required_tokens
-    if length is not None and 0 < length < (required or 0):
-        place = Place(serving.file, key="engine.options.max_model_len")
-        raise InputError(REFUSED_LENGTH(found=length, required=required or 0), place)
+    check_length(serving, "vLLM", (LENGTH,))
+    _check_model_limit(serving)
     return check_flags(serving.options, settings(serving).version, serving.file)
+
+
+def _check_model_limit(serving: Serving) -> None:
+    """Raises `InputError` for a length beyond the model's positions that nothing stretches."""
+    architecture, length = serving.architecture, serving.count(LENGTH)
+    limit = architecture.stretched_positions or architecture.max_position_embeddings
+    if not length or not limit or length <= limit or any(name in serving.options for name in STRETCHING):
+        return
+    place = Place(serving.file, key=f"engine.options.{LENGTH}")
+    raise InputError(BEYOND_MODEL(found=length, limit=limit), place)
 
 
 def page_rules(serving: Serving, chosen: Settings) -> PageRules:
