@@ -20,7 +20,7 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import WEIGHTS
 from capienza.predict.calibration import ENOUGH_CASES, Calibration, shipped
 from capienza.predict.gpu import NO_GPU, GpuFacts
-from capienza.predict.inference.serving import Adapters, Figure, RankFigures, Served, Serving
+from capienza.predict.inference.serving import OTHER_DIVISION, Adapters, Figure, RankFigures, Served, Serving
 from capienza.predict.model import Model
 from capienza.predict.placement import Split, check_split
 from capienza.predict.weights import WeightBytes, weights_entry
@@ -38,11 +38,6 @@ FEW_CASES = template(
     "predict.few-measured-cases",
     "few measured cases stand behind the ceilings of {names}: they are wide",
     "one start on the card and its log say more",
-)
-OTHER_DIVISION = template(
-    "predict.other-division",
-    "found {found}, but {field} is {stated}",
-    "state the division once, under placement",
 )
 PARALLEL_OPTIONS = {
     "tensor_parallel_size": "tensor_parallel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from capienza.errors import InputError, Message, Place, template
-from capienza.predict.inference.serving import Serving
+from capienza.predict.inference.serving import OTHER_DIVISION, Serving
 
 REFUSED_LENGTH = template(
     "predict.refused-length",
@@ -28,11 +28,6 @@ OTHER_ENGINES = template(
     "predict.other-engines-option",
     "{engine} has no option of these names, which other engines have: {names}; they are not read",
     "write {engine}'s own option, or leave them out",
-)
-DIVIDED_OTHERWISE = template(
-    "predict.divided-otherwise",
-    "found {found}, but placement.{field} is {stated}",
-    "state the division once, under placement",
 )
 
 LOAD = {
@@ -115,7 +110,7 @@ def check_division(serving: Serving, options: Mapping[str, str]) -> None:
     for option, field in options.items():
         told, stated = serving.count(option), getattr(serving.split, field)
         if told is not None and told != stated:
-            message = DIVIDED_OTHERWISE(found=told, field=field, stated=stated)
+            message = OTHER_DIVISION(found=str(told), field=f"placement.{field}", stated=stated)
             raise InputError(message, Place(serving.file, key=f"engine.options.{option}"))
 
 

@@ -20,6 +20,11 @@ NO_VERSION = template(
     "engine.version is not stated: {engine} is taken by the rules of {rules}",
     "state engine.version on the card as the engine prints it",
 )
+OTHER_DIVISION = template(
+    "predict.other-division",
+    "found {found}, but {field} is {stated}",
+    "state the division once, under placement",
+)
 MULTIPLES = {letter: 1000**power for power, letter in enumerate("kmgt", 1)} | {
     letter: 1024**power for power, letter in enumerate("KMGT", 1)
 }
