@@ -14,6 +14,7 @@ from capienza.predict.inference.release import release
 from capienza.predict.inference.serving import Served
 from capienza.predict.inference.vllm.defaults import settings
 from capienza.predict.inference.vllm.flags import known_flags
+from capienza.predict.inference.vllm.memory import GRAPH_BYTES_PER_LAYER
 from capienza.predict.placement import Split
 from capienza.units import GIB
 
@@ -261,3 +262,10 @@ def test_what_an_engine_is_known_by_it_reads_itself() -> None:
         if engine != "vllm":
             assert other_engines_options(engine, own) == ()
     assert not WELL_KNOWN["vllm"][1] - known_flags()
+
+
+@pytest.mark.parametrize(("written", "sizes"), [(0, 0), ("0", 0), ("1,2,4", 3), ([1, 2], 2), ([0], 0), (None, 6)])
+def test_the_graphs_of_tgi_are_those_that_are_stated(written: object, sizes: int) -> None:
+    graphs = serve("tgi", serving(LLAMA_8B, options={"cuda_graphs": written})).tightest.amount("cuda_graph")
+    assert graphs is not None
+    assert graphs.expected == sizes * 32 * GRAPH_BYTES_PER_LAYER

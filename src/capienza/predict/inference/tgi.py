@@ -155,6 +155,7 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
 
 def _captured_sizes(serving: Serving, number: Number) -> int:
     stated = serving.options.get("cuda_graphs")
-    if isinstance(stated, list | tuple):
-        return sum(1 for size in stated if size)
+    if stated is not None:  # a list, or "1,2,4"; 0 switches them off
+        sizes = stated if isinstance(stated, list | tuple) else str(stated).split(",")
+        return sum(1 for size in sizes if str(size).strip() not in ("", "0"))
     return 0 if number < GRAPHS_FROM else len(GRAPH_SIZES)
