@@ -9,8 +9,12 @@ import msgspec
 
 Number = tuple[int, int, int]
 _NUMBER = r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}|x))?"
-_ALONE = re.compile(rf"\s*(?:commit\s+[0-9a-f]+\s*\()?[~v]?\s*{_NUMBER}(?!\d)", re.ASCII | re.IGNORECASE)
+_ALONE = re.compile(rf"\s*(?:version\s+)?(?:commit\s+[0-9a-f]+\s*\()?[~v]?\s*{_NUMBER}(?!\d)", re.ASCII | re.IGNORECASE)
 """A text that begins with a release, or gives one in brackets beside a commit."""
+_BETWEEN = r"(?:[\s=:/v~-]|openai|release|version|api|server){0,40}"
+"""What stands between a name and its release in logs, packages and images: vllm-openai:v0.11.2."""
+NAMES = {"tgi": "tgi|text-generation-(?:inference|launcher)", "tensorrt-llm": "tensorrt[-_ ]?llm"}
+"""Other spellings of an engine's name in such texts."""
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -37,5 +41,5 @@ def release(text: str | None, engine: str) -> Number | None:
 
 @functools.cache
 def _behind(engine: str) -> re.Pattern[str]:
-    name = re.escape(engine).replace(r"\-", "[-_ ]?")
-    return re.compile(rf"(?<![a-z]){name}[\s=:v~-]*{_NUMBER}(?!\d)", re.ASCII | re.IGNORECASE)
+    name = NAMES.get(engine, re.escape(engine))
+    return re.compile(rf"(?<![a-z])(?:{name}){_BETWEEN}{_NUMBER}(?!\d)", re.ASCII | re.IGNORECASE)
