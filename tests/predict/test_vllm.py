@@ -48,7 +48,7 @@ def test_versions_are_read(text, number, is_v1):
 
 def test_an_unknown_version_takes_the_newest_rules_and_says_so():
     answer = serve(serving("meta-llama--Llama-3.1-8B", version="nightly"))
-    assert "predict.vllm-version" in {note.code for note in answer.notes}
+    assert "predict.engine-version" in {note.code for note in answer.notes}
 
 
 @pytest.mark.parametrize(

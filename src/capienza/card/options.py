@@ -19,6 +19,8 @@ from capienza.errors import phrase
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 _WITH_LETTER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?[kKmMgGtT]", re.ASCII)
 MAX_PORT = 65_535
+BLOCK_SIZES = frozenset({1, 8, 16, 32, 64, 128, 256})
+"""What vLLM's `BlockSize` lists; the blocks of the other engines are among them."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -75,6 +77,7 @@ def _is_flag(value: Scalar) -> bool:
 
 
 COUNT = Accepted(phrase("a whole number of at least 1"), _is_whole)
+BLOCK = Accepted(phrase("1, 8, 16, 32, 64, 128 or 256"), lambda value: _is_whole(value) and int(value) in BLOCK_SIZES)
 COUNT_OR_ALL = Accepted(phrase("a whole number of at least 1, or -1"), lambda value: _is_whole(value) or value == -1)
 TOKENS = Accepted(phrase("a whole number of at least 1"), lambda value: _is_whole(value) or _has_letter(value))
 LENGTH = Accepted(phrase("a whole number of at least 1, -1 or auto"), _is_length)
@@ -86,21 +89,35 @@ NAME = Accepted(phrase("the name of a number format, or auto"), lambda value: is
 
 ACCEPTED: dict[str, Accepted] = {
     **dict.fromkeys(
-        ("cuda_memory_fraction", "gpu_memory_utilization", "kv_cache_free_gpu_mem_fraction", "mem_fraction_static"),
+        (
+            "cuda_memory_fraction", "free_gpu_memory_fraction", "gpu_memory_utilization",
+            "kv_cache_free_gpu_mem_fraction", "kv_cache_free_gpu_memory_fraction", "mem_fraction_static",
+        ),
         SHARE,
     ),
     **dict.fromkeys(
         (
-            "block_size", "cuda_graph_max_bs", "data_parallel_size", "max_batch_prefill_tokens", "max_lora_rank",
-            "max_loras", "max_num_seqs", "max_running_requests", "pipeline_parallel_size", "tensor_parallel_size",
+            "context_length", "cuda_graph_max_bs", "data_parallel_size", "max_batch_prefill_tokens", "max_batch_size",
+            "max_batch_total_tokens", "max_concurrent_requests", "max_input_len", "max_input_length",
+            "max_input_tokens", "max_lora_rank", "max_loras", "max_num_seqs", "max_num_tokens", "max_output_len",
+            "max_running_requests", "max_seq_len", "max_tokens", "max_total_tokens", "num_gpu_blocks_override",
+            "num_shard", "page_size", "pipeline_parallel_size", "pp_size", "tensor_parallel_size", "tokens_per_block",
+            "tp", "tp_size",
         ),
         COUNT,
     ),
+    "block_size": BLOCK,
     "chunked_prefill_size": COUNT_OR_ALL,
     "max_model_len": LENGTH,
-    "max_num_batched_tokens": TOKENS,
+    **dict.fromkeys(("kv_cache_memory_bytes", "max_num_batched_tokens"), TOKENS),
     **dict.fromkeys(("cpu_offload_gb", "swap_space"), AMOUNT),
-    **dict.fromkeys(("enable_chunked_prefill", "enable_prefix_caching", "enforce_eager", "trust_remote_code"), FLAG),
+    **dict.fromkeys(
+        (
+            "disable_cuda_graph", "disable_hybrid_kv_cache_manager", "disable_radix_cache", "enable_chunked_prefill",
+            "enable_dp_attention", "enable_lora", "enable_prefix_caching", "enforce_eager", "trust_remote_code",
+        ),
+        FLAG,
+    ),
     "port": PORT,
     "kv_cache_dtype": NAME,
 }  # fmt: skip

@@ -13,7 +13,10 @@ from capienza.units import Range
 
 NEUTRAL_ENGINE_OPTIONS = frozenset(
     {
-        "api_key", "async_scheduling", "attn_implementation", "cuda_memory_fraction", "dtype",
+        "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction", "max_batch_total_tokens",
+        "max_concurrent_requests", "max_input_length", "max_input_len", "max_input_tokens", "max_num_tokens",
+        "max_seq_len", "max_tokens", "num_gpu_blocks_override", "num_shard", "pp_size", "tokens_per_block", "tp",
+        "tp_size", "api_key", "async_scheduling", "attn_implementation", "cuda_memory_fraction", "dtype",
         "attention_backend", "block_size", "chat_template", "chunked_prefill_size",
         "context_length", "cuda_graph_max_bs", "cudagraph_capture_sizes", "cuda_graph_sizes",
         "disable_cuda_graph", "disable_custom_all_reduce", "disable_hybrid_kv_cache_manager", "disable_log_requests",
@@ -61,7 +64,8 @@ def open_options(card: Card) -> tuple[str, ...]:
 
 def _is_neutral(name: str, value: object) -> bool:
     """An option whose effect is known; of the cache classes of transformers, those that stay on the GPU."""
-    return name in NEUTRAL_ENGINE_OPTIONS or (name == "cache_implementation" and value in ON_GPU_CACHES)
+    plain = name.removeprefix("no_")
+    return plain in NEUTRAL_ENGINE_OPTIONS or (name == "cache_implementation" and value in ON_GPU_CACHES)
 
 
 def option_notes(card: Card) -> tuple[Message, ...]:

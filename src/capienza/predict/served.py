@@ -21,7 +21,15 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import WEIGHTS
 from capienza.predict.calibration import ENOUGH_CASES, Calibration, shipped
 from capienza.predict.gpu import NO_GPU, GpuFacts
-from capienza.predict.inference.serving import REQUIRED_LOAD, Adapters, Figure, RankFigures, Served, Serving
+from capienza.predict.inference.serving import (
+    OTHER_DIVISION,
+    REQUIRED_LOAD,
+    Adapters,
+    Figure,
+    RankFigures,
+    Served,
+    Serving,
+)
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES
 from capienza.predict.model import Model
 from capienza.predict.placement import Split, check_split
@@ -40,11 +48,6 @@ FEW_CASES = template(
     "predict.few-measured-cases",
     "few measured cases stand behind the ceilings of {names}: they are wide",
     "one start on the card and its log say more",
-)
-OTHER_DIVISION = template(
-    "predict.other-division",
-    "found {found}, but {field} is {stated}",
-    "state the division once, under placement",
 )
 PARALLEL_OPTIONS = {
     "tensor_parallel_size": "tensor_parallel",
@@ -255,7 +258,7 @@ def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: s
     dtype = resident_dtype(card, model.dtype, named)
     states_cache = named.get(CACHE_OPTION) not in (None, AUTO)
     copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
-    return Serving(
+    serving = Serving(
         architecture=architecture,
         dtype=dtype,
         scheme=model.scheme if stated is None else scheme_named(stated, Place(card.file, key="weights.format")),
@@ -267,9 +270,9 @@ def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: s
         required_tokens=required.total,
         prompt_tokens=required.prompt,
         concurrency=-(-card.concurrency // copies),
-        adapters=_adapters(named),
         file=card.file,
     )
+    return msgspec.structs.replace(serving, adapters=_adapters(serving))
 
 
 def _split(card: Card, gpus: int) -> Split | None:
@@ -317,12 +320,11 @@ def others_use_bytes(card: Card) -> int:
     return (card.host.others_use_bytes or 0) if isinstance(card.host, Host) else 0
 
 
-def _adapters(options: Mapping[str, object]) -> Adapters | None:
+def _adapters(serving: Serving) -> Adapters | None:
     """The slots that vLLM and SGLang keep for LoRA adapters; one of rank 16 where only the switch is set."""
-    if options.get("enable_lora") is not True:
+    if not serving.flag("enable_lora"):
         return None
-    slots, rank = options.get("max_loras"), options.get("max_lora_rank")
-    return Adapters(slots if isinstance(slots, int) else 1, rank if isinstance(rank, int) else DEFAULT_ADAPTER_RANK)
+    return Adapters(serving.count("max_loras") or 1, serving.count("max_lora_rank") or DEFAULT_ADAPTER_RANK)
 
 
 def _check_parallel(card: Card, options: Mapping[str, object]) -> None:
@@ -330,6 +332,6 @@ def _check_parallel(card: Card, options: Mapping[str, object]) -> None:
     placement = card.placement if isinstance(card.placement, Placement) else Placement()
     for option, field in PARALLEL_OPTIONS.items():
         told, stated = options.get(option), getattr(placement, field)
-        if told is not None and told != stated:
+        if told is not None and str(told).strip() != str(stated):
             message = OTHER_DIVISION(found=str(told)[:40], field=f"placement.{field}", stated=stated)
             raise InputError(message, Place(card.file, key=f"engine.options.{option}"))

@@ -71,6 +71,7 @@ CACHE_PHASES = (Phase.PREFILL, Phase.DECODE)
 CACHE_FORMATS = {
     "fp8": "fp8_e4m3",
     "fp8_e4m3": "fp8_e4m3",
+    "fp8_e4m3fn": "fp8_e4m3",
     "fp8_e5m2": "fp8_e5m2",
     "int8": "int8",
     "bf16": "bf16",

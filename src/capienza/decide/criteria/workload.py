@@ -55,7 +55,7 @@ QUEUES = template(
     "decide.workload-queues",
     "{engine} runs fewer sequences at once than the card's concurrency, by its options or their defaults: it would"
     " queue",
-    "raise max_num_seqs under engine.options to the concurrency",
+    "raise the engine's own limit of sequences under engine.options to the concurrency",
 )
 POOL_PREDICTED = template(
     "decide.workload-pool-predicted",

@@ -7,6 +7,7 @@ import importlib
 from typing import Protocol, cast
 
 from capienza.errors import InputError, Message, Place, template, with_suggestion
+from capienza.predict.inference.checks import other_engines_options
 from capienza.predict.inference.serving import Served, Serving
 
 MODULES = {
@@ -58,6 +59,10 @@ def serve(engine_name: str, serving: Serving) -> Served:
 
 
 def check_options(engine_name: str, serving: Serving) -> tuple[Message, ...]:
-    """Notes on the options of a card, by engines that know their names. Raises `InputError` for an impossible one."""
+    """Notes on the options of a card. Raises `InputError` for one that the engine or the card's load refuses.
+
+    vLLM knows all its names and refuses another; of the other engines' cards, names of another engine are noted.
+    """
     check = getattr(engine_module(engine_name), "check_options", None)
-    return () if check is None else tuple(check(serving))
+    notes = () if check is None else tuple(check(serving))
+    return notes if engine_name == "vllm" else (*notes, *other_engines_options(engine_name, serving.options))

@@ -9,7 +9,6 @@ Layers with a window are held in full.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import msgspec
@@ -18,7 +17,8 @@ from capienza.architecture.model import Layer
 from capienza.errors import Message, template
 from capienza.formats.blocks import tensor_bytes
 from capienza.ledger.phase import Phase
-from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, Serving
+from capienza.predict.inference.release import Number, Read
+from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, RankFigures, Serving
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, NVLINK_NAMES
 from capienza.predict.inference.weights import ResidentWeights
 from capienza.predict.placement import kv_heads_on_rank
@@ -35,6 +35,11 @@ ASSUMED = template(
     "the defaults of {engine} are taken for: {names}",
     "state them under engine.options on the card if the run sets them",
 )
+POOL_CAP = template(
+    "predict.pool-cap",
+    "{option} is {found}: the cache holds no more, whatever the card leaves for it",
+    "raise it to what the load takes, or leave it out",
+)
 WEIGHTS = template(
     "predict.engine-weights",
     "{tensors} B of tensors + {tables} B of rotary tables + {more} B of other parts, adapter slots and ends of blocks",
@@ -44,28 +49,17 @@ COMMUNICATION = template("predict.engine-communication", "typical of {ranks} GPU
 CONTEXT = template("predict.engine-context", "typical of a CUDA context; taken before the engine's share is counted")
 RUNNING = (Phase.PREFILL, Phase.DECODE)
 LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
-_NUMBERS = re.compile(r"(\d+)\.(\d+|x)(?:\.(\d+|x))?", re.ASCII)
-
-Number = tuple[int, int, int]
 
 
-def read_number(text: str | None, newest: Number) -> tuple[Number, bool]:
-    """The release that a text names, and whether it names one; the newest that was read otherwise."""
-    match = _NUMBERS.search(text or "")
-    if match is None:
-        return newest, False
-    major, minor, patch = (int(part) if part and part != "x" else 0 for part in match.groups())
-    return (major, minor, patch), True
-
-
-def version_notes(engine: str, serving: Serving, number: Number, *, is_stated: bool) -> list[Message]:
-    """A word on rules that were not chosen by a stated version."""
-    rules = ".".join(str(part) for part in number)
-    if is_stated:
+def version_notes(engine: str, serving: Serving, stated: Number | None, read: Read) -> list[Message]:
+    """A word on rules that are not those of a stated release; `stated` is None where the card's text names none."""
+    rules = read.newest if stated is None else read.nearest(stated)
+    if rules is None:
         return []
+    text = ".".join(str(part) for part in rules)
     if not serving.version:
-        return [NO_VERSION(engine=engine, rules=rules)]
-    return [NEAREST_VERSION(engine=engine, found=serving.version, rules=rules)]
+        return [NO_VERSION(engine=engine, rules=text)]
+    return [NEAREST_VERSION(engine=engine, found=serving.version, rules=text)]
 
 
 def cell_bytes(layers: Iterable[Layer], serving: Serving, cache_format: str) -> int:
@@ -160,14 +154,16 @@ def offer_of(
     length: int | None,
     whole: int | None = None,
 ) -> Offer:
-    """Blocks of `block` tokens that a pool holds; `whole` bounds the tokens where something else does.
+    """Blocks of `block` tokens that a pool holds; `whole` bounds the tokens, and so the pool, where an option does.
 
     The engines that only shorten what they accept, instead of refusing to start, count no sequences.
     """
     if pool_bytes is None or not cell:
         return Offer(budget_bytes=budget_bytes, pool_bytes=pool_bytes, block_size=block, max_model_len=length)
     blocks = max(0, pool_bytes) // (cell * block)
-    blocks = blocks if whole is None else min(blocks, whole // block)
+    if whole is not None and whole // block < blocks:
+        blocks = whole // block
+        pool_bytes = blocks * block * cell
     return Offer(
         budget_bytes=budget_bytes,
         pool_bytes=pool_bytes,
@@ -176,6 +172,19 @@ def offer_of(
         kv_tokens=blocks * block,
         max_model_len=length,
     )
+
+
+def cap_notes(serving: Serving, option: str, ranks: Iterable[RankFigures]) -> list[Message]:
+    """A word on an option that bounds the pool, where the pool does not hold the load."""
+    cap = serving.count(option)
+    if cap is None or all(rank.is_held is not False for rank in ranks):
+        return []
+    return [POOL_CAP(option=option, found=cap)]
+
+
+def queues(serving: Serving, *limits: int | None) -> bool:
+    """Do the settings run fewer sequences at once than are required? A limit of None is none."""
+    return any(limit is not None and limit < (serving.concurrency or 0) for limit in limits)
 
 
 def with_concurrency(offer: Offer) -> Offer:

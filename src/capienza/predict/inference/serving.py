@@ -20,6 +20,11 @@ NO_VERSION = template(
     "engine.version is not stated: {engine} is taken by the rules of {rules}",
     "state engine.version on the card as the engine prints it",
 )
+OTHER_DIVISION = template(
+    "predict.other-division",
+    "found {found}, but {field} is {stated}",
+    "state the division once, under placement",
+)
 MULTIPLES = {letter: 1000**power for power, letter in enumerate("kmgt", 1)} | {
     letter: 1024**power for power, letter in enumerate("KMGT", 1)
 }
@@ -60,7 +65,20 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     def number(self, name: str, default: float) -> float:
         """A numeric option, or the default where it is not stated."""
         value = self.options.get(name)
+        if isinstance(value, str) and value.isdecimal():
+            value = int(value)
         return default if value is None or isinstance(value, str | bool) else float(value)  # type: ignore[arg-type]
+
+    def flag(self, name: str) -> bool | None:
+        """A switch as cards write it (true, "true", 1); None when it is not stated. `no_name` states the opposite."""
+        for key, means in ((name, True), (f"no_{name}", False)):
+            value = self.options.get(key)
+            text = value.strip().casefold() if isinstance(value, str) else value
+            if text in ("true", "1", 1):
+                return means
+            if text in ("false", "0", 0):
+                return not means
+        return None
 
     def count(self, name: str) -> int | None:
         """A whole-number option; None when it is not stated, or left to the engine (-1, "auto").
@@ -93,7 +111,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine says that it offers, in its own words. Counts are None where the card's total is not known.
 
-    Without `has_pool` the engine takes memory as it needs it, and offers nothing.
+    Without `has_pool` the engine takes memory as it needs it, and offers nothing. `is_capped`: an option bounds the
+    pool after the engine has seen that one sequence fits, so that it starts with less.
     """
 
     budget_bytes: int | None = None
@@ -104,6 +123,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: float | None = None
     max_model_len: int | None = None
     has_pool: bool = True
+    is_capped: bool = False
 
 
 class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +152,8 @@ class RankFigures(msgspec.Struct, frozen=True, kw_only=True):
         """Would the engine refuse to start: no pool at all, or less than one sequence of its longest length?"""
         offer = self.offer
         no_pool = offer.pool_bytes is not None and offer.pool_bytes <= 0
-        return no_pool or (offer.max_concurrency is not None and offer.max_concurrency < 1)
+        is_short = offer.max_concurrency is not None and offer.max_concurrency < 1
+        return no_pool or (is_short and not offer.is_capped)
 
     @property
     def is_held(self) -> bool | None:

@@ -27,31 +27,33 @@ from __future__ import annotations
 import msgspec
 
 from capienza.architecture.model import Layer
-from capienza.errors import template
+from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.checks import check_division, check_length
 from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
     RUNNING,
-    Number,
     cache_format_of,
+    cap_notes,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
-    read_number,
+    queues,
     required_figures,
     state_bytes,
     typical,
     version_notes,
     weights_figure,
 )
+from capienza.predict.inference.release import Number, Read, release
 from capienza.predict.inference.serving import Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES, layer_peak_bytes
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 from capienza.units import GIB, MIB
 
-NEWEST_READ: Number = (0, 5, 5)
+READ = Read(oldest=(0, 4, 3), newest=(0, 5, 5))
 RESERVE_FROM: Number = (0, 4, 7)
 OLD_FRACTIONS = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
 CLASSES = ((20480, 2048, 8, 8), (35840, 2048, 24, 80), (61440, 4096, 32, 160), (163840, 8192, 256, 512))
@@ -61,6 +63,7 @@ NVLINK_BYTES = int(2.0 * GIB)
 ONE_GPU_GRAPH_BYTES = int(0.64 * MIB)
 SEVERAL_GPUS_GRAPH_BYTES = int(1.1 * MIB)
 STATE_RATIO = 0.9
+TOKEN_CAP = "max_total_tokens"
 CHUNK = template("predict.sglang-activations", "the widest layer with a chunk of {tokens} tokens; in the reserve")
 GRAPHS = template("predict.sglang-graphs", "typical of {sizes} captured sizes; in the reserve")
 
@@ -78,13 +81,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
-    number, is_stated = read_number(serving.version, NEWEST_READ)
+    stated = release(serving.version, "sglang")
+    number = stated or READ.newest
     chosen = settings(serving, number)
     ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving))
-    notes = version_notes("SGLang", serving, number, is_stated=is_stated)
+    notes = version_notes("SGLang", serving, stated, READ)
     if chosen.assumed:
         notes.append(ASSUMED(engine="SGLang", names=chosen.assumed))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """No notes. Raises `InputError` for a length below the load, and for another division."""
+    check_length(serving, "SGLang", ("context_length", "max_model_len"))
+    check_division(serving, {"tp": "tensor_parallel"})
+    return ()
 
 
 def settings(serving: Serving, number: Number) -> Settings:
@@ -100,7 +111,7 @@ def settings(serving: Serving, number: Number) -> Settings:
         if stated
         else default_fraction(serving, number, chunk, batch),
         chunk=chunk,
-        graph_batch=0 if serving.options.get("disable_cuda_graph") is True else batch,
+        graph_batch=0 if serving.flag("disable_cuda_graph") else batch,
         page=serving.count("page_size") or 1,
         assumed=tuple(name for name in names if serving.options.get(name) is None),
     )
@@ -127,7 +138,7 @@ def default_fraction(serving: Serving, number: Number, chunk: int, batch: int) -
     if not mebibytes:
         return None
     reserve = 512 + 1.5 * max(chunk, 2048) + 2 * batch + split.ranks * 1024 / 8
-    if serving.options.get("enable_dp_attention") is True:
+    if serving.flag("enable_dp_attention"):
         reserve += batch * (serving.count("dp_size") or 1) * (4.5 if batch > 300 else 3)
     if mebibytes > 60 * 1024:
         reserve = max(reserve, 10 * 1024)
@@ -165,7 +176,10 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
     )
     free = None if serving.total_bytes is None else serving.total_bytes - CONTEXT_BYTES - communication
     return RankFigures(
-        stage=weights.stage, figures=figures, offer=_offer(serving, chosen, layers, free, resident, cell)
+        stage=weights.stage,
+        figures=figures,
+        offer=_offer(serving, chosen, layers, free, resident, cell),
+        queues=queues(serving, serving.count("max_running_requests")),
     )
 
 
@@ -176,13 +190,13 @@ def _offer(
     length = length or serving.architecture.max_position_embeddings
     stated = serving.count(POOL_OPTION)
     if stated is not None:
-        return offer_of(stated, None, cell, chosen.page, length)
+        return offer_of(stated, None, cell, chosen.page, length, serving.count(TOKEN_CAP))
     if free is None or chosen.fraction is None:
         return offer_of(None, None, cell, chosen.page, length)
     budget = int(chosen.fraction * free)
     pool = budget - resident
     return offer_of(
-        pool - _state_pool(serving, layers, pool), budget, cell, chosen.page, length, serving.count("max_total_tokens")
+        pool - _state_pool(serving, layers, pool), budget, cell, chosen.page, length, serving.count(TOKEN_CAP)
     )
 
 
@@ -192,7 +206,7 @@ def _state_pool(serving: Serving, layers: list[Layer], pool_bytes: int) -> int:
     if not one:
         return 0
     stated = serving.count("max_mamba_cache_size")
-    if stated is None and serving.options.get("disable_radix_cache") is True:
+    if stated is None and serving.flag("disable_radix_cache"):
         stated = serving.count("max_running_requests")
     ratio = serving.number("mamba_full_memory_ratio", STATE_RATIO)
     slots: int = int(max(0, pool_bytes) * ratio / (1 + ratio)) // one if stated is None else stated

@@ -15,24 +15,26 @@ Checked: 631 blocks = 0.901 * 21.89 GiB; 524,288 B a token for Llama 2 7B; 35,13
 
 from __future__ import annotations
 
-from capienza.errors import template
+from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.checks import check_length, check_prompt
 from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
     RUNNING,
-    Number,
     cache_format_of,
+    cap_notes,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
-    read_number,
+    queues,
     required_figures,
     typical,
     version_notes,
     weights_figure,
 )
+from capienza.predict.inference.release import Number, Read, release
 from capienza.predict.inference.serving import RankFigures, Served, Serving
 from capienza.predict.inference.vllm.memory import (
     CONTEXT_BYTES,
@@ -42,27 +44,35 @@ from capienza.predict.inference.vllm.memory import (
 )
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 
-NEWEST_READ: Number = (1, 2, 0)
+READ = Read(oldest=(0, 5, 0), newest=(1, 2, 0))
 PYTORCH_FROM: Number = (1, 0, 0)
 PACKED_FROM: Number = (0, 11, 0)
 LARGE_BATCH_FROM: Number = (0, 12, 0)
 USUAL_FRACTION = 0.9
 USUAL_TOKENS = 8192
+TOKEN_CAP = "max_tokens"
 FRACTIONS = ("kv_cache_free_gpu_mem_fraction", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction")
 WORK = template("predict.tensorrt-work", "the widest layer of {tokens} tokens and logits of {sequences} sequences")
 
 
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
-    number, is_stated = read_number(serving.version, NEWEST_READ)
+    stated = release(serving.version, "tensorrt-llm")
+    number = stated or READ.newest
     ranks = tuple(_rank(serving, number, weights) for weights in resident_weights(serving))
-    notes = version_notes("TensorRT-LLM", serving, number, is_stated=is_stated)
+    notes = version_notes("TensorRT-LLM", serving, stated, READ)
     assumed = [name for name in ("max_num_tokens", "max_batch_size") if serving.count(name) is None]
     if free_fraction(serving) is None:
         assumed.append(FRACTIONS[0])
     if assumed:
         notes.append(ASSUMED(engine="TensorRT-LLM", names=tuple(assumed)))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """Notes on limits that may refuse the load. Raises `InputError` for one that does."""
+    check_length(serving, "TensorRT-LLM", ("max_seq_len", "max_model_len"))
+    return check_prompt(serving, "TensorRT-LLM", ("max_input_len",))
 
 
 def free_fraction(serving: Serving) -> float | None:
@@ -118,5 +128,5 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
         *required_figures(serving, layers, cell, 0),
     )
     pool = stated if stated is not None else pool
-    offer = offer_of(pool, None, cell, block_size(serving, number), length, serving.count("max_tokens"))
-    return RankFigures(stage=weights.stage, figures=figures, offer=offer)
+    offer = offer_of(pool, None, cell, block_size(serving, number), length, serving.count(TOKEN_CAP))
+    return RankFigures(stage=weights.stage, figures=figures, offer=offer, queues=queues(serving, batch))

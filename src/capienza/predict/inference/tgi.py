@@ -1,5 +1,6 @@
 """TGI: a warm-up prefill on blocks of its own, then a pool from what is left free.
 
+It runs `max_batch_size` sequences at once, and refuses more than `max_concurrent_requests` (128).
 Legend: T CUDA total, F free before the warm-up (T - context - communication - weights), n tokens of the warm-up
 (`max_batch_prefill_tokens`), V vocabulary, t ranks, m `cuda_memory_fraction` (1); cell bytes of one token on a rank.
     warm-up     n * cell + the widest layer of n tokens + logits of all n tokens: n * V * 2 / t, gathered n * V * 2
@@ -18,25 +19,27 @@ Sources: `flash_causal_lm.py` (warm-up), `globals.py`, `import_utils.py` of 1.4,
 
 from __future__ import annotations
 
-from capienza.errors import template
+from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
+from capienza.predict.inference.checks import check_division, check_length, check_prompt
 from capienza.predict.inference.pooled import (
     ASSUMED,
     POOL_OPTION,
     RUNNING,
-    Number,
     cache_format_of,
+    cap_notes,
     cell_bytes,
     communication_of,
     offer_of,
     outside_figures,
-    read_number,
+    queues,
     required_figures,
     typical,
     version_notes,
     weights_figure,
     with_concurrency,
 )
+from capienza.predict.inference.release import Number, Read, release
 from capienza.predict.inference.serving import RankFigures, Served, Serving
 from capienza.predict.inference.vllm.memory import (
     CONTEXT_BYTES,
@@ -47,10 +50,13 @@ from capienza.predict.inference.vllm.memory import (
 )
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 
-NEWEST_READ: Number = (3, 3, 0)
+READ = Read(oldest=(1, 4, 0), newest=(3, 3, 0))
 SHARE_OF_TOTAL_FROM: Number = (3, 0, 0)
 BACKENDS_FROM: Number = (2, 3, 0)
 GRAPHS_FROM: Number = (2, 0, 0)
+TOKEN_CAP = "max_batch_total_tokens"
+REQUEST_LIMIT = "max_concurrent_requests"
+USUAL_REQUESTS = 128
 FREE_SHARE = 0.95
 TOTAL_SHARE = 0.90
 USUAL_PREFILL_TOKENS = 4096
@@ -62,13 +68,22 @@ GRAPHS = template("predict.tgi-graphs", "typical of {sizes} captured sizes; outs
 
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
-    number, is_stated = read_number(serving.version, NEWEST_READ)
+    stated = release(serving.version, "tgi")
+    number = stated or READ.newest
     ranks = tuple(_rank(serving, number, weights) for weights in resident_weights(serving))
-    notes = version_notes("TGI", serving, number, is_stated=is_stated)
-    assumed = tuple(name for name in ("max_batch_prefill_tokens",) if serving.options.get(name) is None)
+    notes = version_notes("TGI", serving, stated, READ)
+    bounding = ("max_batch_prefill_tokens", *((REQUEST_LIMIT,) if queues(serving, USUAL_REQUESTS) else ()))
+    assumed = tuple(name for name in bounding if serving.options.get(name) is None)
     if assumed:
         notes.append(ASSUMED(engine="TGI", names=assumed))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, TOKEN_CAP, ranks)))
+
+
+def check_options(serving: Serving) -> tuple[Message, ...]:
+    """Notes on limits that may refuse the load. Raises `InputError` for one that does, and for another division."""
+    check_length(serving, "TGI", ("max_total_tokens", "max_model_len"))
+    check_division(serving, {"num_shard": "tensor_parallel"})
+    return check_prompt(serving, "TGI", ("max_input_tokens", "max_input_length"))
 
 
 def warm_up_bytes(serving: Serving, tokens: int) -> int:
@@ -132,13 +147,15 @@ def _rank(serving: Serving, number: Number, weights: ResidentWeights) -> RankFig
         ),
         *required_figures(serving, layers, cell, 0),
     )
-    offer = offer_of(pool, None, cell, block, length, serving.count("max_batch_total_tokens"))
+    offer = offer_of(pool, None, cell, block, length, serving.count(TOKEN_CAP))
     offer = with_concurrency(offer)
-    return RankFigures(stage=weights.stage, figures=figures, offer=offer)
+    limits = serving.count("max_batch_size"), serving.count(REQUEST_LIMIT) or USUAL_REQUESTS
+    return RankFigures(stage=weights.stage, figures=figures, offer=offer, queues=queues(serving, *limits))
 
 
 def _captured_sizes(serving: Serving, number: Number) -> int:
     stated = serving.options.get("cuda_graphs")
-    if isinstance(stated, list | tuple):
-        return sum(1 for size in stated if size)
+    if stated is not None:  # a list, or "1,2,4"; 0 switches them off
+        sizes = stated if isinstance(stated, list | tuple) else str(stated).split(",")
+        return sum(1 for size in sizes if str(size).strip() not in ("", "0"))
     return 0 if number < GRAPHS_FROM else len(GRAPH_SIZES)

@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def settings(serving: Serving) -> Settings:
     """Flags first, then the defaults of the version for this card."""
-    version = read_version(serving.version, use_v1=_wants_v1(serving))
+    version = read_version(serving.version, use_v1=serving.flag("use_v1"))
     options = serving.options
     length = serving.count("max_model_len") or serving.architecture.max_position_embeddings or 0
     names = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens")
@@ -52,19 +52,14 @@ def settings(serving: Serving) -> Settings:
         max_num_seqs=sequences,
         max_num_batched_tokens=_batched_tokens(serving, version, length, sequences),
         block_size=serving.count("block_size") or (64 if _is_latent(serving.architecture) and version.is_v1 else 16),
-        enforce_eager=options.get("enforce_eager") is True,
+        enforce_eager=serving.flag("enforce_eager") is True,
         cache_format=str(options.get("kv_cache_dtype") or "auto"),
-        caches_prefixes=options.get("enable_prefix_caching") is not False,
+        caches_prefixes=serving.flag("enable_prefix_caching") is not False,
         keeps_windows=_keeps_windows(serving, version),
         draft_layers=serving.count("draft_layers") or 0,
         pool_bytes=serving.count("kv_cache_memory_bytes"),
         assumed=tuple(name for name in names if options.get(name) is None),
     )
-
-
-def _wants_v1(serving: Serving) -> bool | None:
-    value = serving.options.get("use_v1")
-    return value if isinstance(value, bool) else None
 
 
 def _sequences(serving: Serving, version: Version) -> int:
@@ -83,7 +78,7 @@ def _batched_tokens(serving: Serving, version: Version, length: int, sequences: 
     if stated is not None:
         return stated
     if not version.is_v1:
-        is_cut = serving.options.get("enable_chunked_prefill") is True
+        is_cut = serving.flag("enable_chunked_prefill")
         return USUAL_BATCHED_TOKENS if is_cut else max(length, USUAL_BATCHED_TOKENS)
     if version.is_at_least(0, 30) and (serving.total_bytes or 0) >= LARGEST_CARD_BYTES:
         return 16384
@@ -96,5 +91,5 @@ def _is_latent(architecture: Architecture) -> bool:
 
 def _keeps_windows(serving: Serving, version: Version) -> bool:
     """Blocks beyond a window are freed from V1 0.9 on, unless the hybrid manager is off."""
-    is_off = serving.options.get("disable_hybrid_kv_cache_manager") is True
+    is_off = serving.flag("disable_hybrid_kv_cache_manager")
     return version.is_v1 and version.is_at_least(0, 9) and not is_off

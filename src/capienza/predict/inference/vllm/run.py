@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from capienza.errors import InputError, Message, Place, template
 from capienza.ledger.phase import Phase
-from capienza.predict.inference.serving import NO_VERSION, Figure, Offer, RankFigures, Served, Serving
+from capienza.predict.inference.checks import check_length
+from capienza.predict.inference.pooled import cap_notes, queues, version_notes
+from capienza.predict.inference.serving import Figure, Offer, RankFigures, Served, Serving
 from capienza.predict.inference.vllm.defaults import Settings, settings
 from capienza.predict.inference.vllm.experts import padded_bytes
 from capienza.predict.inference.vllm.flags import check_flags
@@ -22,19 +24,18 @@ from capienza.predict.inference.vllm.memory import (
     step_bytes,
 )
 from capienza.predict.inference.vllm.pages import PageRules, Pool, pool_of
+from capienza.predict.inference.vllm.version import READ
 from capienza.predict.inference.weights import ResidentWeights, resident_weights
 from capienza.units import Range
 
-REFUSED_LENGTH = template(
-    "predict.vllm-refused-length",
-    "{found} tokens are below the {required} that tokens.required asks for: vLLM refuses such requests",
-    "raise max_model_len to the required length, or leave it out",
+BEYOND_MODEL = template(
+    "predict.vllm-beyond-model",
+    "{found} tokens are more than the {limit} of the model (max_position_embeddings, as far as rope_scaling reaches): "
+    "vLLM refuses to start, unless VLLM_ALLOW_LONG_MAX_MODEL_LEN is set",
+    "lower max_model_len to {limit}; state rope_scaling if the model is meant to be stretched",
 )
-NEAREST_VERSION = template(
-    "predict.vllm-version",
-    "vLLM {found} is taken by the rules of {rules}",
-    "state engine.version on the card as the engine prints it",
-)
+LENGTH = "max_model_len"
+STRETCHING = ("hf_overrides", "rope_scaling", "rope_theta")
 ASSUMED_SETTINGS = template(
     "predict.vllm-defaults",
     "vLLM's own defaults are taken for: {names}",
@@ -56,6 +57,8 @@ BIAS = template(
 )
 CONTEXT = template("predict.vllm-context", "typical of a CUDA context; outside the share that vLLM takes")
 KV = template("predict.vllm-kv", "{sequences} x {blocks} blocks x {block} B")
+BLOCK_CAP = "num_gpu_blocks_override"
+"""V1 looks whether one sequence fits before it takes this number, V0 after."""
 RUNNING = (Phase.PREFILL, Phase.DECODE)
 LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_ALLOCATION, *RUNNING)
 
@@ -63,18 +66,11 @@ LOADED = (Phase.LOAD, Phase.PROFILE_WARMUP, Phase.GRAPH_CAPTURE, Phase.KV_CACHE_
 def serve(serving: Serving) -> Served:
     """Figures of every stage. Raises `InputError` for a split or a format that the model cannot take."""
     chosen = settings(serving)
-    notes = []
     ranks = tuple(_rank(serving, chosen, weights) for weights in resident_weights(serving, padded_bytes))
-    if not chosen.version.is_stated:
-        rules = ".".join(str(part) for part in chosen.version.number)
-        notes.append(
-            NEAREST_VERSION(found=serving.version, rules=rules)
-            if serving.version
-            else NO_VERSION(engine="vLLM", rules=rules)
-        )
+    notes = version_notes("vLLM", serving, chosen.version.number if chosen.version.is_stated else None, READ)
     if chosen.assumed:
         notes.append(ASSUMED_SETTINGS(names=chosen.assumed))
-    return Served(ranks=ranks, notes=tuple(notes))
+    return Served(ranks=ranks, notes=(*notes, *cap_notes(serving, BLOCK_CAP, ranks)))
 
 
 def check_options(serving: Serving) -> tuple[Message, ...]:
@@ -82,11 +78,19 @@ def check_options(serving: Serving) -> tuple[Message, ...]:
 
     Raises `InputError` for a flag that no release had, and for a length that the flags themselves refuse.
     """
-    length, required = serving.count("max_model_len"), serving.required_tokens
-    if length is not None and 0 < length < (required or 0):
-        place = Place(serving.file, key="engine.options.max_model_len")
-        raise InputError(REFUSED_LENGTH(found=length, required=required or 0), place)
+    check_length(serving, "vLLM", (LENGTH,))
+    _check_model_limit(serving)
     return check_flags(serving.options, settings(serving).version, serving.file)
+
+
+def _check_model_limit(serving: Serving) -> None:
+    """Raises `InputError` for a length beyond the model's positions that nothing stretches."""
+    architecture, length = serving.architecture, serving.count(LENGTH)
+    limit = architecture.stretched_positions or architecture.max_position_embeddings
+    if not length or not limit or length <= limit or any(name in serving.options for name in STRETCHING):
+        return
+    place = Place(serving.file, key=f"engine.options.{LENGTH}")
+    raise InputError(BEYOND_MODEL(found=length, limit=limit), place)
 
 
 def page_rules(serving: Serving, chosen: Settings) -> PageRules:
@@ -165,7 +169,7 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
         stage=weights.stage,
         figures=(*figures, *_unprofiled(serving, chosen), *_needed(serving, chosen, pool)),
         offer=_offer(serving, chosen, pool, taken),
-        queues=(serving.concurrency or 0) > chosen.max_num_seqs,
+        queues=queues(serving, chosen.max_num_seqs),
     )
 
 
@@ -214,6 +218,11 @@ def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: i
     if pool is None or pool_bytes is None:
         return Offer(budget_bytes=budget, pool_bytes=pool_bytes, max_model_len=chosen.max_model_len)
     length, batched = chosen.max_model_len, chosen.max_num_batched_tokens
+    cap = serving.count(BLOCK_CAP)
+    is_capped = cap is not None and cap < pool.blocks(pool_bytes)
+    fits_one = not length or pool.concurrency(pool_bytes, length, batched) >= 1
+    if cap is not None and is_capped:
+        pool_bytes = cap * pool.block_bytes
     return Offer(
         budget_bytes=budget,
         pool_bytes=pool_bytes,
@@ -222,4 +231,5 @@ def _offer(serving: Serving, chosen: Settings, pool: Pool | None, taken_bytes: i
         kv_tokens=pool.tokens(pool_bytes, length, batched) if length else None,
         max_concurrency=pool.concurrency(pool_bytes, length, batched) if length else None,
         max_model_len=length,
+        is_capped=is_capped and fits_one and chosen.version.is_v1,
     )

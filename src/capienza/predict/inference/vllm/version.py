@@ -1,17 +1,18 @@
 """vLLM versions: which rules an engine of a given version follows.
 
 Sources: the wheels 0.6.3, 0.8.5, 0.11.2, 0.21.0 and 0.33.0, and the pull requests that changed a rule. A version
-that is not stated, or newer than what was read, takes the newest rules, and the note says so.
+that is not stated, or newer than what was read, takes the newest rules, an older one the oldest, and the note says so.
 """
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from capienza.predict.inference.release import Read, release
+
 NEWEST_READ = (0, 33, 0)
-_NUMBERS = re.compile(r"(\d+)\.(\d+|x)(?:\.(\d+|x))?", re.ASCII)
+READ = Read(oldest=(0, 2, 0), newest=NEWEST_READ)
+"""Of 0.2 the pull requests that changed a rule were read (0.2.5, 0.2.6)."""
 
 
 class Version(msgspec.Struct, frozen=True, order=True):
@@ -31,10 +32,8 @@ def read_version(text: str | None, *, use_v1: bool | None = None) -> Version:
 
     Without a number the newest rules are taken and `is_stated` is false.
     """
-    match = _NUMBERS.search(text or "")
-    if match is None:
+    number = release(text, "vllm")
+    if number is None:
         return Version()
-    major, minor, patch = (int(part) if part and part != "x" else 0 for part in match.groups())
-    number = (major, minor, patch)
     chosen = number >= (0, 8, 0) if use_v1 is None else use_v1
     return Version(number, chosen or number >= (0, 11, 0), True)
