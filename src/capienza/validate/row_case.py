@@ -78,7 +78,8 @@ def _with_serving(case: Case, architecture: Architecture) -> Case:
 
 def _why(error: InputError) -> str:
     """The error with the key that it is about."""
-    return f"{error.place.key}: {error.message}" if error.place.key else str(error.message)
+    key, text = error.place.key, str(error.message)
+    return text if not key or key in text else f"{key}: {text}"
 
 
 def engine_name(text: str) -> str:
