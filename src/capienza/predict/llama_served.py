@@ -256,7 +256,8 @@ def _check_load(card: Card, model: LlamaModel, runtime: LlamaRuntime, tokens: in
     """Raises `InputError` where stated options hold fewer sequences, or fewer tokens, than the load has."""
     if runtime.n_seq_max > MAX_SEQUENCES:
         message = MANY_SEQUENCES(found=runtime.n_seq_max, most=MAX_SEQUENCES)
-        raise InputError(message, Place(card.file, key="concurrency"))
+        key = "concurrency" if runtime.n_seq_max == sequences else "engine.options.parallel"
+        raise InputError(message, Place(card.file, key=key))
     if runtime.n_seq_max < sequences:
         message = FEW_SEQUENCES(found=runtime.n_seq_max, needed=sequences)
         raise InputError(message, Place(card.file, key="engine.options.parallel"))

@@ -8,7 +8,7 @@ Source: common/arg.cpp and tools/server of llama.cpp at 0c1e57098.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from capienza.errors import InputError, Message, Place, template
@@ -223,7 +223,8 @@ def _check(runtime: LlamaRuntime, spelt: Mapping[str, str]) -> None:
     if gpus and runtime.main_gpu >= gpus:
         raise refusal(spelt["main_gpu"], runtime.main_gpu, ", ".join(str(index) for index in range(gpus)))
     if gpus and len(shares) > gpus:
-        raise refusal(spelt["tensor_split"], ",".join(f"{share:g}" for share in shares), f"<= {gpus} x N")
+        names = ",".join(f"N{index}" for index in range(gpus))
+        raise refusal(spelt["tensor_split"], ",".join(f"{share:g}" for share in shares), names)
     if BLOCKS[runtime.cache_type_v].elements > 1 and runtime.flash_attn == "off":
         place = Place(key=f"engine.options.{spelt['cache_type_v']}")
         raise InputError(NEEDS_FLASH(found=runtime.cache_type_v), place)
@@ -234,6 +235,9 @@ class _LayerWords(dict[str, str]):
 
     def __init__(self) -> None:
         super().__init__({"all": str(ALL_LAYERS), "auto": str(ALL_LAYERS)})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((">= 0", "all", "auto"))
 
     def get(self, key: str, default: Any = None) -> Any:
         """The number as text."""
