@@ -14,9 +14,9 @@ CARD = """capienza: 1
 name: small
 model: {{path: {path}}}
 task: inference
-engine: {{name: llama.cpp, version: b9849, options: {{{options}}}}}
+engine: {{name: llama.cpp{version}, options: {{{options}}}}}
 tokens: {{required: 1024}}
-concurrency: 2
+concurrency: {concurrency}
 {more}"""
 
 
@@ -58,9 +58,11 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def card(model, tmp_path):
-    def write(options="", more=""):
+    def write(options="", more="", version="b9849", concurrency=2):
         path = tmp_path / "card.yaml"
-        path.write_text(CARD.format(path=model, options=options, more=more))
+        stated = "" if version is None else f", version: {version!r}"
+        text = CARD.format(path=model, options=options, more=more, version=stated, concurrency=concurrency)
+        path.write_text(text)
         return path
 
     return write
@@ -110,12 +112,59 @@ def test_two_gpus_share_the_layers(capienza, card):
 
 
 @pytest.mark.parametrize(
-    "options, is_proved", [("", False), ("n_gpu_layers: 99", True), ("n_gpu_layers: 99, odd: 1", False)]
+    "options, is_proved",
+    [
+        ("", False),
+        ("n_gpu_layers: 99", True),
+        ("ngl: all", True),
+        ("ngl: auto", False),
+        ("ngl: -1", False),
+        ("n_gpu_layers: 99, odd: 1", False),
+        ("n_gpu_layers: 99, split_mode: row", False),
+        ("n_gpu_layers: 99, sm: tensor", False),
+    ],
 )
 def test_nothing_is_proved_while_layers_may_stay_on_the_host(capienza, card, options, is_proved):
     _, data = buffers(capienza, card(options))
     assert (entry(data, "weights")["floor_bytes"] > 0) is is_proved
     assert ("odd" in json.dumps(data["model"]["notes"])) is ("odd" in options)
+    assert is_proved is not any(word in json.dumps(data["model"]["notes"]) for word in ("odd", "nothing is proved"))
+
+
+@pytest.mark.parametrize(
+    "options, version, words",
+    [
+        ("", "b9849", ["fix n_gpu_layers", "parallel 2", "ctx_size 2048"]),
+        ("ngl: 99, c: 2048", "b9849", ["parallel 2"]),
+        ("ngl: 99, c: 2048, np: 2", "b9849", []),
+        ("ngl: 99, c: 2048, np: 2", "9849", []),
+        ("ngl: 99, c: 2048, np: 2", "x", ["llama.cpp x is taken by the rules of b9371"]),
+        ("ngl: 99, c: 2048, np: 2", "0.1", ["llama.cpp 0.1 is taken by the rules of b9371"]),
+        ("ngl: 99, c: 2048, np: 2", "2026.1", ["llama.cpp 2026.1 is taken by the rules of b9371"]),
+        ("ngl: 99, c: 2048, np: 2", None, ["b9371"]),
+        ("ngl: 99, c: 2048, np: 2, ts: '0,0'", "b9849", ["tensor_split of zeros"]),
+    ],
+)
+def test_what_was_taken_is_said_and_nothing_else(capienza, card, options, version, words):
+    _, data = buffers(capienza, card(options, "placement: {gpus: 2}\n", version=version))
+    notes = json.dumps(data["model"]["notes"])
+    assert all(word in notes for word in words), notes
+    assert bool(words) is ("llama.cpp" in notes or "engine.options" in notes), notes
+
+
+def test_a_divided_layer_is_said_and_proves_nothing(capienza, card):
+    path = card("n_gpu_layers: 99", "placement: {gpus: 2, tensor_parallel: 2}\n")
+    _, data = buffers(capienza, path)
+    assert "tensor_parallel 2 divides each layer" in json.dumps(data["model"]["notes"])
+    assert entry(data, "weights")["floor_bytes"] == 0
+
+
+@pytest.mark.parametrize("concurrency, copies, each", [(8, 4, 2), (9, 4, 3), (300, 4, 75), (2, 1, 2)])
+def test_copies_share_the_sequences(capienza, card, concurrency, copies, each):
+    placement = f"placement: {{gpus: 1, data_parallel: {copies}}}\n"
+    found, _ = buffers(capienza, card("ngl: 99", placement, concurrency=concurrency))
+    alone, _ = buffers(capienza, card("ngl: 99", concurrency=each))
+    assert found == alone
 
 
 @pytest.mark.parametrize(
@@ -126,6 +175,24 @@ def test_nothing_is_proved_while_layers_may_stay_on_the_host(capienza, card, opt
         ("n_gpu_layers: many", "n_gpu_layers", "many"),
         ("cache_type_k: fp5", "cache_type_k", "q8_0"),
         ("tensor_split: left", "tensor_split", "left"),
+        ("tensor_split: '0,1'", "tensor_split", "accepted: N0\n"),
+        ("n_gpu_layers: -5", "n_gpu_layers", ">= 0, all, auto"),
+        ("parallel: 300", "parallel", "300 sequences at once"),
+        ("main_gpu: 9", "main_gpu", "accepted: 0"),
+        ("override_tensor: '[=CPU'", "override_tensor", "regular expression"),
+        ("ot: '(?!a)=CPU'", "ot", "regular expression"),
+        ("override_tensor: '.*=Banana'", "override_tensor", "PATTERN=CPU, PATTERN=CUDA0"),
+        ("override_tensor: '.*=CUDA1'", "override_tensor", "PATTERN=CPU, PATTERN=CUDA0"),
+        ("device: CUDA7", "device", "none, CUDA0"),
+        ("device: Vulkan0", "device", "none, CUDA0"),
+        ("device: ''", "device", "none, CUDA0"),
+        ("device: 'CUDA0,CUDA0'", "device", "none, CUDA0"),
+        ("ngl: 99, n_gpu_layers: 0", "n_gpu_layers", "ngl and n_gpu_layers are the same option"),
+        ("ctx_size: 8192, c: 100000", "c", "the same option"),
+        ("kv_offload: true, no_kv_offload: true", "no_kv_offload", "the same option"),
+        ("--ctx-size: 8192, ctx_size: 8192", "ctx_size", "contradicts"),
+        ("ctv: q4_0, flash_attn: off", "ctv", "needs flash attention"),
+        ("cache_type_v: q8_0, fa: 0", "cache_type_v", "needs flash attention"),
     ],
 )
 def test_options_that_leave_no_room_or_cannot_be_are_refused_at_their_key(capienza, card, options, key, words):
@@ -145,3 +212,13 @@ def test_it_is_shown_to_people(capienza, card, command, language):
     assert shown.err == ""
     if command == "size":
         assert "CUDA_Host" in shown.out
+
+
+@pytest.mark.parametrize("options", ["ctv: q4_0", "ctv: q4_0, fa: on", "ctk: q4_0, fa: off", "ctv: bf16, fa: off"])
+def test_a_cache_that_llama_cpp_starts_with_is_sized(capienza, card, options):
+    buffers(capienza, card(options))
+
+
+def test_without_a_device_all_is_on_the_host(capienza, card):
+    found, _ = buffers(capienza, card("ngl: 99, device: none"))
+    assert {device for (_, device), size in found.items() if size} <= {"CPU", "CPU_Mapped"}

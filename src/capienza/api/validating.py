@@ -15,7 +15,8 @@ from capienza.validate.run import Validation, calibration_of, validate_files
 def validate(files: str | Sequence[str], by: Sequence[By] = ()) -> Validation:
     """Predict the measured cases of `.jsonl` files and compare; `by` splits the groups further.
 
-    Raises `InputError` naming file and line for a file that is not one of cases.
+    Raises `InputError` naming file and line for a file that is not one of cases, `UnreachableError` for one that
+    cannot be opened.
     """
     return validate_files([files] if isinstance(files, str) else files, by)
 
@@ -23,9 +24,10 @@ def validate(files: str | Sequence[str], by: Sequence[By] = ()) -> Validation:
 def calibrate(files: str | Sequence[str]) -> Calibration:
     """The ceilings that the cases of these files give, with the digest of each file.
 
-    Raises `InputError` naming file and line for a file that is not one of cases.
+    Raises `InputError` naming file and line for a file that is not one of cases, `UnreachableError` for one that
+    cannot be opened.
     """
     paths = [files] if isinstance(files, str) else list(files)
-    rows = tuple(row for path in paths for row in scored_rows(path))
+    rows = tuple(scored_rows(paths))
     digests = {Path(path).name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
     return calibration_of(rows, digests)

@@ -11,23 +11,28 @@ from collections.abc import Mapping
 
 import msgspec
 
-from capienza.card.model import Card
+from capienza.card.model import Card, Placement
 from capienza.card.options import plain_name
 from capienza.errors import InputError, Message, Place, template
+from capienza.formats.expressions import ExpressionError
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import WEIGHTS
 from capienza.ledger.phase import Phase
 from capienza.predict.calibration import shipped
 from capienza.predict.inference.llamacpp.buffers import LlamaBuffer, LlamaBuffers
 from capienza.predict.inference.llamacpp.model import LlamaModel, llama_model
-from capienza.predict.inference.llamacpp.options import ALIASES, llama_runtime
+from capienza.predict.inference.llamacpp.options import ALIASES, build_number, llama_runtime
 from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
+from capienza.predict.inference.llamacpp.rules import MASK_BUILD
 from capienza.predict.inference.llamacpp.runtime import LlamaRuntime, sizes_of
+from capienza.predict.inference.pooled import NEAREST_VERSION
+from capienza.predict.inference.serving import NO_VERSION
 from capienza.predict.model import Model
 from capienza.predict.unknowns import MEASURED_PHASE, unknown_entry
 from capienza.units import MIB, Range
 
 ENGINE = "llama.cpp"
+OVERRIDES = "override_tensor"
 DEVICE_NAME = "CUDA"
 HOST = "host"
 CONTEXT_BYTES = 300 * MIB
@@ -58,8 +63,36 @@ MANY_SEQUENCES = template(
 )
 FEW_SEQUENCES = template(
     "predict.llamacpp-few-sequences",
-    "{found} sequences run at once, the card's concurrency is {needed}: the others would wait",
-    "raise parallel to the concurrency, or leave it out",
+    "{found} sequences run at once, a copy of the model is asked for {needed}: the others would wait",
+    "raise parallel to the concurrency that a copy serves, or leave it out",
+)
+BAD_PATTERN = template(
+    "predict.llamacpp-pattern",
+    "found {found}: a pattern is no regular expression that is understood; accepted: letters, ., escapes, sets, "
+    "groups, |, * + ? and counts, ^ and $",
+    r"correct the pattern, for example blk\.1\.=CPU, or leave the option out",
+)
+LAYERS_OPEN = template(
+    "predict.llamacpp-layers-open",
+    "the card does not fix n_gpu_layers: all layers are taken to be on the GPUs, but llama.cpp may leave some on the "
+    "host when they do not fit, so nothing is proved from below",
+    "state n_gpu_layers as a number, or as all",
+)
+FROM_LOAD = template(
+    "predict.llamacpp-from-load",
+    "options that the card does not state follow from the load: {names}",
+    "state them under engine.options on the card if the run sets them",
+)
+DIVIDED_LAYERS = template(
+    "predict.llamacpp-divided-layers",
+    "{stated} divides each layer over the GPUs, which is not modelled: whole layers are shared out, and nothing is "
+    "proved from below",
+    "leave it out for llama.cpp's own split by layers, or compare with the buffers that it prints",
+)
+ZERO_SHARES = template(
+    "predict.llamacpp-zero-shares",
+    "a tensor_split of zeros is as none: llama.cpp then shares layers out by the free memory of the GPUs",
+    "state shares above 0, or leave tensor_split out",
 )
 
 
@@ -97,19 +130,73 @@ def llama_answer(card: Card, model: Model, gpus: int) -> LlamaAnswer | None:
     if required is None or card.concurrency is None:
         return None
     described = llama_model(artifact.metadata, artifact.tensors, artifact.reference)
-    options = _options(engine.options, required.total, card.concurrency)
+    sequences = _sequences_per_copy(card, card.concurrency)
+    options = _options(engine.options, required.total, sequences)
     devices = tuple(f"{DEVICE_NAME}{index}" for index in range(gpus))
     try:
-        runtime, notes = llama_runtime(options, described, version=engine.version, devices=devices)
+        runtime, odd = llama_runtime(options, described, version=engine.version, devices=devices)
     except InputError as error:
         raise InputError(error.message, Place(card.file, key=error.place.key)) from error
-    _check_load(card, described, runtime, required.total, card.concurrency)
+    _check_load(card, described, runtime, required.total, sequences)
+    against = (*odd, *_unproved(card, runtime, engine.options))
     return LlamaAnswer(
-        buffers=predict_llamacpp(described, runtime),
+        buffers=_buffers(card, described, runtime, engine.options),
         runtime=runtime,
-        notes=notes,
-        is_proved="n_gpu_layers" in _plain(engine.options) and not notes,
+        notes=(*_version_notes(engine.version), *_taken(engine.options, options), *_shares(runtime), *against),
+        is_proved=not against,
     )
+
+
+def _buffers(card: Card, model: LlamaModel, runtime: LlamaRuntime, options: Mapping[str, object]) -> LlamaBuffers:
+    """Raises `InputError` for an override whose pattern is not understood, or is too costly."""
+    try:
+        return predict_llamacpp(model, runtime)
+    except ExpressionError as error:
+        name, value = next(pair for pair in options.items() if _plain_option(pair[0]) == OVERRIDES)
+        place = Place(card.file, key=f"engine.options.{name}")
+        raise InputError(BAD_PATTERN(found=repr(value)[:80]), place) from error
+
+
+def _unproved(card: Card, runtime: LlamaRuntime, options: Mapping[str, object]) -> tuple[Message, ...]:
+    """Why nothing is proved from below: layers that may stay on the host, or that are divided."""
+    found = []
+    if not _fixes_layers(_plain(options).get("n_gpu_layers")):
+        found.append(LAYERS_OPEN())
+    if runtime.split_mode in ("row", "tensor"):
+        found.append(DIVIDED_LAYERS(stated=f"split_mode {runtime.split_mode}"))
+    if isinstance(card.placement, Placement) and card.placement.tensor_parallel > 1:
+        found.append(DIVIDED_LAYERS(stated=f"tensor_parallel {card.placement.tensor_parallel}"))
+    return tuple(found)
+
+
+def _fixes_layers(stated: object) -> bool:
+    """A number of layers, or all of them; -1 is llama.cpp's own auto."""
+    text = str(stated).casefold()
+    return text == "all" or text.isdecimal()
+
+
+def _version_notes(version: str | None) -> tuple[Message, ...]:
+    """A word on rules that no stated build chose."""
+    rules = f"b{MASK_BUILD}"
+    if not version:
+        return (NO_VERSION(engine=ENGINE, rules=rules),)
+    return () if build_number(version) is not None else (NEAREST_VERSION(engine=ENGINE, found=version, rules=rules),)
+
+
+def _taken(stated: Mapping[str, object], asked: Mapping[str, object]) -> tuple[Message, ...]:
+    """What was taken for options that the card leaves open."""
+    names = tuple(f"{name} {value}" for name, value in asked.items() if name not in stated)
+    return (FROM_LOAD(names=names),) if names else ()
+
+
+def _shares(runtime: LlamaRuntime) -> tuple[Message, ...]:
+    return (ZERO_SHARES(),) if runtime.tensor_split and not any(runtime.tensor_split) else ()
+
+
+def _sequences_per_copy(card: Card, concurrency: int) -> int:
+    """Sequences of the busiest copy of the model: data-parallel copies share them."""
+    copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
+    return -(-concurrency // copies)
 
 
 def llama_entries(answer: LlamaAnswer, device: str) -> list[Entry]:
@@ -146,8 +233,12 @@ def _entry(buffer: LlamaBuffer, device: str, answer: LlamaAnswer) -> Entry:
 
 
 def _plain(options: Mapping[str, object]) -> dict[str, object]:
-    plain = {plain_name(name): value for name, value in options.items()}
-    return {ALIASES.get(name, name): value for name, value in plain.items()}
+    return {_plain_option(name): value for name, value in options.items()}
+
+
+def _plain_option(name: str) -> str:
+    plain = plain_name(name)
+    return ALIASES.get(plain, plain)
 
 
 def _options(stated: Mapping[str, object], tokens: int, sequences: int) -> dict[str, object]:
@@ -165,7 +256,8 @@ def _check_load(card: Card, model: LlamaModel, runtime: LlamaRuntime, tokens: in
     """Raises `InputError` where stated options hold fewer sequences, or fewer tokens, than the load has."""
     if runtime.n_seq_max > MAX_SEQUENCES:
         message = MANY_SEQUENCES(found=runtime.n_seq_max, most=MAX_SEQUENCES)
-        raise InputError(message, Place(card.file, key="concurrency"))
+        key = "concurrency" if runtime.n_seq_max == sequences else "engine.options.parallel"
+        raise InputError(message, Place(card.file, key=key))
     if runtime.n_seq_max < sequences:
         message = FEW_SEQUENCES(found=runtime.n_seq_max, needed=sequences)
         raise InputError(message, Place(card.file, key="engine.options.parallel"))

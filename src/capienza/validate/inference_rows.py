@@ -24,6 +24,7 @@ from capienza.validate import reasons
 from capienza.validate.inference_oom import oom_scored
 from capienza.validate.row_capacity import row_capacity
 from capienza.validate.row_case import Case, read_case
+from capienza.validate.row_check import unread_figure
 from capienza.validate.row_serving import measured_bytes, measured_number
 from capienza.validate.scored import Scored
 
@@ -45,6 +46,7 @@ NEEDED = {
     "tensorrt-llm": ("kv_cache_free_gpu_mem_fraction|free_gpu_memory_fraction",),
 }
 """What a row must state beside the card's total for an end-to-end count, by engine; one of several names is enough."""
+HALVES = ("k_size", "v_size")
 POOL_STEP_BYTES = 2**30 // 100
 """Logs print two decimals of a GiB."""
 POOL_OPTION = "kv_cache_memory_bytes"
@@ -66,19 +68,37 @@ def inference_row(row: Row) -> Iterator[Scored]:
 
 
 def _quantities(case: Case) -> Iterator[Scored]:
+    yield from _unread(case)
     for quantity, names in FIGURES.items():
-        measured = next((size for name in names if (size := measured_bytes(case.row, name)) is not None), None)
+        measured = next((size for name in names if (size := measured_bytes(case.row, name))), None)
         if measured is not None:
             yield _figure(case, quantity, measured)
     for name in TOTALS:
-        if (measured := measured_total(case.row, name)) is not None:
+        if measured := measured_total(case.row, name):
             yield _total(case, name, measured)
     for quantity in COUNTS:
-        if (number := measured_number(case.row, quantity)) is not None:
+        if number := measured_number(case.row, quantity):
             yield _from_pool(case, quantity, number)
             yield _end_to_end(case, quantity, number)
     if isinstance(case.row.get("oom"), dict) and case.row["oom"]:
         yield oom_scored(case, _entry(case, "oom", "oom"))
+
+
+def _unread(case: Case) -> Iterator[Scored]:
+    """The figures of the case that cannot be compared, each with the reason."""
+    named = [(name, quantity, True) for quantity, names in FIGURES.items() for name in names]
+    named += [(name, "total", not _has_unit_in_name(case.row, name)) for name in TOTALS]
+    named += [(name, name, False) for name in COUNTS]
+    for name, quantity, has_unit in named:
+        reason = unread_figure(case.row, name, has_unit=has_unit)
+        if reason is not None:
+            yield _entry(case, quantity, measured_number(case.row, name), reason=reason)
+
+
+def _has_unit_in_name(row: Row, name: str) -> bool:
+    figure = row["measured"].get(name)
+    is_stated = isinstance(figure, Mapping) and (figure.get("true_unit") or figure.get("unit_logged"))
+    return name.endswith("_mib") and not is_stated
 
 
 def measured_total(row: Row, name: str) -> int | None:
@@ -86,15 +106,15 @@ def measured_total(row: Row, name: str) -> int | None:
     if (size := measured_bytes(row, name)) is not None:
         return size
     number = measured_number(row, name)
-    return int(number * 2**20) if number is not None and name.endswith("_mib") else None
+    return int(number * 2**20) if number is not None and _has_unit_in_name(row, name) else None
 
 
 def logged_pool(row: Row) -> int | None:
     """The bytes of the pool in the log, of K and V together."""
     for name in POOLS:
-        if (size := measured_bytes(row, name)) is not None:
+        if size := measured_bytes(row, name):
             return size
-    halves = [measured_bytes(row, name) for name in ("k_size", "v_size")]
+    halves = [measured_bytes(row, name) for name in HALVES]
     return sum(half for half in halves if half) if all(halves) else None
 
 
@@ -156,7 +176,8 @@ def _from_pool(case: Case, quantity: str, measured: float) -> Scored:
     entry = _entry(case, f"{quantity}_from_pool", measured)
     pool = logged_pool(case.row)
     if pool is None:
-        return _without(entry, case.problem or reasons.NO_POOL())
+        odd = (unread_figure(case.row, name, has_unit=True) for name in (*POOLS, *HALVES))
+        return _without(entry, case.problem or next(filter(None, odd), None) or reasons.NO_POOL())
     options = {**case.serving.options, POOL_OPTION: pool} if case.serving else {}
     served = _served(case, case.serving and msgspec.structs.replace(case.serving, options=options))
     if not isinstance(served, Served):

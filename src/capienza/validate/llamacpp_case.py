@@ -56,8 +56,9 @@ def read_case(row: Row) -> Case | Message:
 
 
 def runtime_of(row: Row) -> LlamaRuntime:
-    """How the run was started."""
-    said, config = row["runtime"], row.get("config") or {}
+    """How the run was started; null is not stated."""
+    row = {**row, "runtime": _stated(row["runtime"]), "config": _stated(row.get("config") or {})}
+    said, config = row["runtime"], row["config"]
     count = config.get("n", _pretend_devices(row))
     devices = tuple(f"CUDA{index}" for index in range(count)) if count else _device_names(row)
     is_fork = prints_like_fork(row)
@@ -83,12 +84,16 @@ def runtime_of(row: Row) -> LlamaRuntime:
         snapshots=said.get("n_rs_seq") or 0,
         embeddings=bool(config.get("embd")),
         use_mmap=not _is_dry(row) and bool(config.get("mmap", 1)),
-        repack="amx" if row["source"] == AMX_HOST and config.get("repack", 1) else "none",
+        repack="amx" if row.get("source") == AMX_HOST and config.get("repack", 1) else "none",
         f16_copies=bool(config.get("fa16")),
         is_dry_run=_is_dry(row),
         mla=said.get("mla_attn") or 0,
         era=era_of(None if is_own(row) else _build(row), is_fork=is_fork),
     )
+
+
+def _stated(values: Row) -> Row:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def prints_like_fork(row: Row) -> bool:
@@ -97,12 +102,12 @@ def prints_like_fork(row: Row) -> bool:
 
 
 def _is_dry(row: Row) -> bool:
-    return "no_alloc" in str(row["source"])
+    return "no_alloc" in str(row.get("source"))
 
 
 def is_own(row: Row) -> bool:
     """Rows of the vendored source on the project's own machine."""
-    return isinstance(row["source"], str)
+    return isinstance(row.get("source"), str)
 
 
 def _pretend_devices(row: Row) -> int:

@@ -20,7 +20,10 @@ from capienza.predict.inference.llamacpp.buffers import BufferKind, LlamaBuffers
 from capienza.predict.inference.llamacpp.placement import place
 from capienza.predict.inference.llamacpp.prediction import predict_llamacpp
 from capienza.units import MIB, NOTHING, Range
+from capienza.validate import reasons
 from capienza.validate.llamacpp_case import Case, Row, is_own, read_case, states_build, states_offload
+from capienza.validate.llamacpp_check import odd_value
+from capienza.validate.row_check import ZERO
 from capienza.validate.scored import Scored
 
 Status = Literal["scored", "skipped", "flagged"]
@@ -71,11 +74,18 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
 
 def llamacpp_row(row: Row) -> Iterator[Scored]:
     """The quantities of a row in the form of all cases. What another program printed is told apart by its engine."""
-    model = row.get("model") or {}
-    for found in quantities(row):
+    odd = odd_value(row)
+    listed = [] if odd else list(quantities(row))
+    if not listed:
+        reason = odd or reasons.NOTHING_PREDICTED(names=tuple(row["measured"]) or ("-",))
+        listed = [
+            Quantity(row=row["id"], name="none", predicted=None, measured_bytes=None, status="skipped", reason=reason)
+        ]
+    model = row["model"] if isinstance(row.get("model"), Mapping) else {}
+    for found in listed:
         amount = found.predicted
         yield Scored(
-            id=found.row,
+            id=str(found.row),
             quantity=found.name,
             engine=LLAMACPP if is_own(row) or "llama.cpp" in str(row.get("engine")) else str(row.get("engine")),
             arch=str(model.get("arch") or "?"),
@@ -110,14 +120,9 @@ def quantities(row: Row) -> Iterator[Quantity]:
 
 def _quantity(row: Row, name: str, predicted: Range | None, logged: Logged | None, reason: Message | None) -> Quantity:
     if logged is None:
-        return Quantity(
-            row=row["id"],
-            name=name,
-            predicted=predicted,
-            measured_bytes=None,
-            status="skipped",
-            reason=NOT_MEASURED,
-        )
+        return _skipped(row, name, predicted, None, NOT_MEASURED)
+    if not logged[0] and reason is None:
+        return _skipped(row, name, predicted, 0, ZERO(key=name))
     return Quantity(
         row=row["id"],
         name=name,
@@ -126,6 +131,12 @@ def _quantity(row: Row, name: str, predicted: Range | None, logged: Logged | Non
         status="flagged" if reason else "scored",
         reason=reason,
         rounding_bytes=logged[1],
+    )
+
+
+def _skipped(row: Row, name: str, predicted: Range | None, measured: int | None, reason: Message) -> Quantity:
+    return Quantity(
+        row=row["id"], name=name, predicted=predicted, measured_bytes=measured, status="skipped", reason=reason
     )
 
 
@@ -235,7 +246,7 @@ def _shape_flag(row: Row, case: Case, kind: str) -> Message | None:
             return NO_CONTEXT
         if not case.has_widths:
             return NO_WIDTHS
-        if row["consistency"].get("independent") is False:
+        if (row.get("consistency") or {}).get("independent") is False:
             return SOURCE_OF_FACTS
     return None
 

@@ -13,6 +13,7 @@ from capienza.errors import InputError, Message
 from capienza.predict.inference.engines import MODULES
 from capienza.predict.inference.serving import Serving
 from capienza.validate import reasons
+from capienza.validate.row_check import impossible
 from capienza.validate.row_model import row_architecture
 from capienza.validate.row_serving import row_serving
 
@@ -54,11 +55,14 @@ def read_case(row: Row) -> Case:
     )
     if not row.get("arch"):
         return msgspec.structs.replace(case, odd=case.odd or reasons.NO_ARCHITECTURE())
+    wrong = impossible(row)
+    if wrong is not None:
+        return msgspec.structs.replace(case, problem=wrong)
     try:
         architecture = row_architecture(row)
         return _with_serving(case, architecture)
     except (InputError, ValueError) as error:
-        why = error.message if isinstance(error, InputError) else str(error)
+        why = _why(error) if isinstance(error, InputError) else str(error)
         return msgspec.structs.replace(case, problem=reasons.NOT_UNDERSTOOD(why=why))
 
 
@@ -72,6 +76,12 @@ def _with_serving(case: Case, architecture: Architecture) -> Case:
         serving = row_serving({**case.row, "weight_format": "bf16"}, architecture)
         return msgspec.structs.replace(case, architecture=architecture, serving=serving, has_weights=False)
     return msgspec.structs.replace(case, architecture=architecture, serving=serving)
+
+
+def _why(error: InputError) -> str:
+    """The error with the key that it is about."""
+    key, text = error.place.key, str(error.message)
+    return text if not key or key in text else f"{key}: {text}"
 
 
 def engine_name(text: str) -> str:

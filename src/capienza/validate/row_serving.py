@@ -15,7 +15,10 @@ from capienza.units import GIB, MIB
 
 Row = Mapping[str, Any]
 
-DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+DTYPES = {
+    "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "bf16": "bf16", "fp16": "fp16", "half": "fp16",
+    "fp32": "fp32", "float": "fp32",
+}  # fmt: skip
 CACHE_FORMATS = {"auto": "auto", "fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "int8": "int8"}
 LARGEST_LOGGED = 1e18
 UNITS = {"GiB": GIB, "MiB": MIB, "GB": 10**9, "MB": 10**6, "B": 1}
@@ -43,7 +46,7 @@ def row_serving(row: Row, architecture: Architecture) -> Serving:
         options.setdefault("draft_layers", 1)
     return Serving(
         architecture=architecture,
-        dtype=DTYPES.get(str(row.get("dtype")), "bf16"),
+        dtype=DTYPES[row.get("dtype") or "bfloat16"],
         scheme=row_scheme(str(row.get("weight_format") or ""), architecture),
         split=row_split(row),
         version=version or None,
@@ -173,8 +176,14 @@ def measured_bytes(row: Row, name: str) -> int | None:
     number, figure = measured_number(row, name), row["measured"].get(name)
     if number is None or not isinstance(figure, Mapping):
         return None
-    unit = str(figure.get("true_unit") or figure.get("unit_logged") or "?").split()[0]
-    return int(number * UNITS[unit]) if unit in UNITS else None
+    unit = unit_bytes(figure)
+    return None if unit is None else int(number * unit)
+
+
+def unit_bytes(figure: Mapping[str, Any]) -> int | None:
+    """The bytes of a figure's unit, which a remark may follow; None for one that is not known."""
+    unit, _, _ = str(figure.get("true_unit") or figure.get("unit_logged")).partition(" ")
+    return UNITS.get(unit)
 
 
 def measured_number(row: Row, name: str) -> float | None:

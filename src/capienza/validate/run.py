@@ -23,7 +23,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 def validate_files(files: Sequence[str], by: Sequence[By] = ()) -> Validation:
     """Predict every case of the files. Raises `InputError` for a file that cannot be read."""
     calibration = shipped()
-    rows = tuple(calibrated(row, calibration) for file in files for row in scored_rows(file))
+    rows = tuple(calibrated(row, calibration) for row in scored_rows(files))
     return Validation(rows=rows, groups=groups(rows, by), by=tuple(by))
 
 

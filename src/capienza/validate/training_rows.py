@@ -7,16 +7,17 @@ from typing import Any
 
 from capienza.validate.scored import Scored
 
+NOTHING: Mapping[str, Any] = {"phase": "none"}
 NOT_YET = "training is not predicted yet"
 
 
 def training_row(row: Mapping[str, Any]) -> Iterator[Scored]:
     """One skipped quantity for each counter of the case."""
     arch = row.get("arch")
-    readings = row["measured"] if isinstance(row["measured"], list) else []
-    for reading in readings:
-        if not isinstance(reading, Mapping):
-            continue
+    listed = row["measured"] if isinstance(row["measured"], list) else []
+    readings: list[Mapping[str, Any]] = [reading for reading in listed if isinstance(reading, Mapping)]
+    for reading in readings or [NOTHING]:
+        amount = reading.get("bytes")
         yield Scored(
             id=str(row["id"]),
             quantity=f"{reading.get('counter_kind') or 'unknown'}.{reading.get('phase') or 'peak'}",
@@ -24,7 +25,7 @@ def training_row(row: Mapping[str, Any]) -> Iterator[Scored]:
             arch=str(arch.get("architecture") or "?") if isinstance(arch, Mapping) else "?",
             weight_format=str(row.get("weight_dtype") or "?"),
             model=str(row.get("model") or "?"),
-            measured=reading.get("bytes") if isinstance(reading.get("bytes"), int | float) else None,
+            measured=amount if isinstance(amount, int | float) else None,
             status="skipped",
             reason=NOT_YET,
         )

@@ -8,10 +8,12 @@ Source: common/arg.cpp and tools/server of llama.cpp at 0c1e57098.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from capienza.errors import InputError, Message, Place, template
+from capienza.formats.blocks import BLOCKS
+from capienza.predict.inference.llamacpp.backend import CPU
 from capienza.predict.inference.llamacpp.model import LlamaModel
 from capienza.predict.inference.llamacpp.rules import era_of
 from capienza.predict.inference.llamacpp.runtime import ALL_LAYERS, LlamaRuntime
@@ -26,7 +28,18 @@ NOT_UNDERSTOOD = template(
     "these options of llama.cpp may hold memory elsewhere, and are not understood: {options}",
     "compare with the buffers that the engine prints when it starts, or leave them out of the card",
 )
+TWICE = template(
+    "predict.llamacpp-option-twice",
+    "{one} and {other} are the same option of llama.cpp",
+    "keep the one that the run is started with",
+)
+NEEDS_FLASH = template(
+    "predict.llamacpp-needs-flash-attention",
+    "a V cache of {found} needs flash attention, which is off: llama.cpp refuses to start",
+    "set flash_attn to on or auto, or leave cache_type_v at f16",
+)
 SERVER_SEQUENCES = 4
+NO_DEVICE = "none"
 CACHE_TYPES = {
     "f32": "fp32", "f16": "fp16", "bf16": "bf16", "q8_0": "q8_0", "q5_1": "q5_1", "q5_0": "q5_0", "q4_1": "q4_1",
     "q4_0": "q4_0", "iq4_nl": "iq4_nl",
@@ -37,7 +50,7 @@ ALIASES = {
     "ctk": "cache_type_k", "ctv": "cache_type_v", "fa": "flash_attn", "ngl": "n_gpu_layers",
     "gpu_layers": "n_gpu_layers", "sm": "split_mode", "ts": "tensor_split", "mg": "main_gpu", "cmoe": "cpu_moe",
     "ncmoe": "n_cpu_moe", "ot": "override_tensor", "kvo": "kv_offload", "spec_draft_n_max": "draft_max",
-    "embedding": "embeddings",
+    "embedding": "embeddings", "dev": "device",
 }  # fmt: skip
 NEGATED = {
     "nkvo": "kv_offload", "no_kv_offload": "kv_offload", "no_kvu": "kv_unified", "no_kv_unified": "kv_unified",
@@ -60,6 +73,8 @@ class _Options:
             key = ALIASES.get(plain, plain)
             if plain in NEGATED:
                 key, value = NEGATED[plain], not self.flag_of(name, value)
+            if key in self.values:
+                raise InputError(TWICE(one=self.spelt[key], other=name), Place(key=f"engine.options.{name}"))
             self.values[key] = value
             self.spelt[key] = name
 
@@ -108,13 +123,29 @@ class _Options:
         found: tuple[float, ...] | None = self.take(key, read, None)
         return found
 
-    def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Patterns with the buffer for the tensors that they match."""
+    def devices(self, present: tuple[str, ...]) -> tuple[str, ...]:
+        """The GPUs that the run may use, out of those that are there (none: not known)."""
+
+        def read(name: str, value: Any) -> tuple[str, ...]:
+            names = tuple(part.strip() for part in str(value).split(","))
+            if names == (NO_DEVICE,):
+                return ()
+            is_known = all(names) if not present else set(names) <= set(present)
+            if not is_known or len(set(names)) < len(names):
+                raise refusal(name, value, ", ".join((NO_DEVICE, *(present or ("CUDA0", "CUDA1")))))
+            return names
+
+        found: tuple[str, ...] = self.take("device", read, present)
+        return found
+
+    def overrides(self, present: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """Patterns with the buffer for the tensors that they match: the host's, or one of the GPUs that are there."""
+        buffers = (CPU, *present)
 
         def read(name: str, value: Any) -> tuple[tuple[str, str], ...]:
-            pairs = [part.rpartition("=") for part in str(value).split(",")]
-            if not all(pattern and buffer for pattern, _, buffer in pairs):
-                raise refusal(name, value, "PATTERN=BUFFER")
+            pairs = [part.partition("=") for part in str(value).split(",")]
+            if not all(pattern and (buffer in buffers if present else buffer) for pattern, _, buffer in pairs):
+                raise refusal(name, value, ", ".join(f"PATTERN={buffer}" for buffer in buffers))
             return tuple((pattern, buffer) for pattern, _, buffer in pairs)
 
         found: tuple[tuple[str, str], ...] = self.take("override_tensor", read, ())
@@ -157,7 +188,7 @@ def llama_runtime(
     all_experts = found.flag("cpu_moe", default=False)
     layers = found.word("n_gpu_layers", str(ALL_LAYERS), _LayerWords())
     runtime = LlamaRuntime(
-        devices=found.take("device", lambda _, value: tuple(str(value).split(",")), devices),
+        devices=found.devices(devices),
         free_bytes=free_bytes,
         n_ctx=found.count("ctx_size", 0),
         n_batch=found.count("batch_size", 2048, least=1),
@@ -174,15 +205,29 @@ def llama_runtime(
         swa_full=found.flag("swa_full", default=False),
         kv_offload=found.flag("kv_offload", default=True),
         op_offload=found.flag("op_offload", default=True),
-        n_cpu_moe=found.count("n_cpu_moe", model.blocks if all_experts else 0),
-        override_tensor=found.overrides(),
+        n_cpu_moe=max(found.count("n_cpu_moe", 0), model.blocks if all_experts else 0),
+        override_tensor=found.overrides(devices),
         snapshots=found.count("draft_max", 0),
         embeddings=found.flag("embeddings", default=False),
         use_mmap=found.flag("mmap", default=True),
         era=era_of(build_number(version)),
     )
+    _check(runtime, found.spelt)
     odd = tuple(found.spelt[key] for key in found.values if key not in NEUTRAL)
     return runtime, (NOT_UNDERSTOOD(options=odd),) if odd else ()
+
+
+def _check(runtime: LlamaRuntime, spelt: Mapping[str, str]) -> None:
+    """Raises `InputError` for options that cannot be together."""
+    gpus, shares = len(runtime.devices), runtime.tensor_split or ()
+    if gpus and runtime.main_gpu >= gpus:
+        raise refusal(spelt["main_gpu"], runtime.main_gpu, ", ".join(str(index) for index in range(gpus)))
+    if gpus and len(shares) > gpus:
+        names = ",".join(f"N{index}" for index in range(gpus))
+        raise refusal(spelt["tensor_split"], ",".join(f"{share:g}" for share in shares), names)
+    if BLOCKS[runtime.cache_type_v].elements > 1 and runtime.flash_attn == "off":
+        place = Place(key=f"engine.options.{spelt['cache_type_v']}")
+        raise InputError(NEEDS_FLASH(found=runtime.cache_type_v), place)
 
 
 class _LayerWords(dict[str, str]):
@@ -191,6 +236,9 @@ class _LayerWords(dict[str, str]):
     def __init__(self) -> None:
         super().__init__({"all": str(ALL_LAYERS), "auto": str(ALL_LAYERS)})
 
+    def __iter__(self) -> Iterator[str]:
+        return iter((">= 0", "all", "auto"))
+
     def get(self, key: str, default: Any = None) -> Any:
         """The number as text."""
         return key if re.fullmatch(r"-1|\d{1,6}", key) else super().get(key, default)
@@ -198,5 +246,5 @@ class _LayerWords(dict[str, str]):
 
 def build_number(version: str | None) -> int | None:
     """9849 from "b9849" or "9849"; None when the version is no build."""
-    match = re.match(r"b?(\d{3,6})\b", version or "")
+    match = re.match(r"b?(\d{3,6})(?![\w.])", (version or "").strip())
     return int(match[1]) if match else None

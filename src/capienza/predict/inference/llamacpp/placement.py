@@ -53,8 +53,8 @@ def _single(value: float) -> float:
 
 def _shares(runtime: LlamaRuntime, count: int) -> list[float]:
     """Cumulated shares of the devices, the last one 1."""
-    stated = runtime.tensor_split if runtime.tensor_split and any(runtime.tensor_split) else None
-    weights = list(stated or runtime.free_bytes or [1] * count)[:count]
+    stated = (runtime.tensor_split or ())[:count]
+    weights = list((any(stated) and stated) or runtime.free_bytes or [1] * count)[:count]
     weights += [0] * (count - len(weights))
     sums = list(accumulate((_single(weight) for weight in weights), lambda one, other: _single(one + other)))
     return [_single(total / sums[-1]) for total in sums] if sums else []

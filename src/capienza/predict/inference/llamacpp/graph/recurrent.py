@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from capienza.architecture.model import Layer
-from capienza.predict.inference.llamacpp.graph.build import Build
+from capienza.predict.inference.llamacpp.graph.build import Build, UnknownGraphError
 from capienza.predict.inference.llamacpp.graph.node import Node, row_size
 from capienza.predict.inference.llamacpp.graph.operations import (
     concat,
@@ -71,10 +71,19 @@ def short_convolution(build: Build, layer: Layer, cur: Node) -> Node:
     return reshape(out, out.ne[0], step.tokens)
 
 
+def _heads(build: Build) -> int:
+    """Raises `UnknownGraphError` for a file that does not state them."""
+    key = "ssm.time_step_rank"
+    found = build.model.number(key)
+    if found < 1:
+        raise UnknownGraphError(key)
+    return found
+
+
 def mamba2(build: Build, layer: Layer, cur: Node) -> Node:
     """Mamba-2: one projection split in gate, convolved part and time steps; a scan; the way out."""
     step, number, start = build.step, build.model.number, f"blk.{layer.index}."
-    inner, size, heads = number("ssm.inner_size"), number("ssm.state_size"), number("ssm.time_step_rank")
+    inner, size, heads = number("ssm.inner_size"), number("ssm.state_size"), _heads(build)
     groups, columns, head = number("ssm.group_count"), number("ssm.conv_kernel") - 1, inner // heads
     channels, each, sequences = inner + 2 * groups * size, step.each, step.sequences
     stored_conv, stored = build.state_cache(layer, "conv"), build.state_cache(layer, "recurrent")
@@ -115,7 +124,7 @@ def mamba2(build: Build, layer: Layer, cur: Node) -> Node:
 def gated_delta(build: Build, layer: Layer, cur: Node) -> Node:
     """Gated delta net of Qwen3.5: queries, keys and values through a convolution, then one fused recurrence."""
     step, number, start = build.step, build.model.number, f"blk.{layer.index}."
-    inner, key, heads = number("ssm.inner_size"), number("ssm.state_size"), number("ssm.time_step_rank")
+    inner, key, heads = number("ssm.inner_size"), number("ssm.state_size"), _heads(build)
     key_heads, columns, head = number("ssm.group_count"), number("ssm.conv_kernel") - 1, inner // heads
     channels, each, sequences = inner + 2 * key_heads * key, step.each, step.sequences
     mixed = product(build.needed(f"{start}attn_qkv.weight"), cur)
