@@ -57,14 +57,10 @@ def test_blocks_and_tokens_from_a_logged_pool() -> None:
 
 
 def test_end_to_end_tokens_of_vllm() -> None:
-    """The median. Two cases lie beyond 8 %.
-
-    One states no `max_num_seqs` and took a profile eight times as large as the default's; of the other's pool of
-    1.2 GiB the adapter slots, which it does not seem to hold, take 0.15 GiB.
-    """
+    """The median; one case states no `max_num_seqs` and took a profile eight times as large as the default's."""
     found = errors("kv_tokens", "gpu_blocks", engine="vllm")
     assert statistics.median(found) <= 0.02
-    assert sum(error <= 0.08 for error in found) >= len(found) - 2
+    assert sum(error <= 0.08 for error in found) >= len(found) - 1
 
 
 def test_total_of_generate() -> None:

@@ -11,6 +11,9 @@ from capienza.validate.cases import scored_rows
 from capienza.validate.groups import By, Group, groups
 from capienza.validate.scored import Scored
 
+UNSTATED = ".unstated"
+"""What the kind of a figure ends in when the case does not state the setting that drives it."""
+
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `validate`."""
@@ -34,18 +37,26 @@ def calibrated(row: Scored, calibration: Calibration) -> Scored:
     if row.parts:
         added = sum(part * (calibration.factor(row.engine, name, row.model).value - 1) for name, part in row.parts)
         return msgspec.structs.replace(row, ceiling=row.expected + added)
-    factor = calibration.factor(row.engine, row.name, without=row.model)
+    kind = row.name + UNSTATED if row.is_assumed else row.name
+    factor = calibration.factor(row.engine, kind, without=row.model)
     return msgspec.structs.replace(row, ceiling=row.expected * factor.value)
 
 
 def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibration:
-    """The calibration that scored rows give; exact figures need none, and what was assumed proves nothing."""
+    """The calibration that scored rows give; exact figures need none.
+
+    A row that does not state what drives its figure stands behind the ceilings of such rows alone.
+    """
     found: dict[tuple[str, str], list[Ratio]] = {}
+    has_unstated = {(row.engine, row.name) for row in rows if row.is_assumed}
     for row in rows:
-        if row.error is None or not row.expected or row.floor == row.expected or row.is_assumed or row.parts:
+        if row.error is None or not row.expected or row.floor == row.expected or row.parts:
             continue
         ratio = Ratio(row.model, round(float(row.measured or 0) / row.expected, 6))
-        found.setdefault((row.engine, row.name), []).append(ratio)
+        if not row.is_assumed:
+            found.setdefault((row.engine, row.name), []).append(ratio)
+        if (row.engine, row.name) in has_unstated:
+            found.setdefault((row.engine, row.name + UNSTATED), []).append(ratio)
     return Calibration(
         sources=dict(sorted(sources.items())),
         kinds=tuple(

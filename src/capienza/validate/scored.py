@@ -16,8 +16,8 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     `skipped`: the case does not state what the prediction needs. `flagged`: the case is odd, or its model is not
     certain; the figures stand for reading, and enter no error. `word` is the prediction where the case died of memory.
     `rounding` is how far a logged figure may lie from the true one. `is_assumed`: the case does not state a setting
-    that drives the figure, so the engine's default was taken; such a case calibrates nothing. `parts` are the named
-    figures that leave a total open, where the rest of it is fixed by the engine's budget.
+    that drives the figure, so the engine's default was taken; it stands behind the ceilings of such cases alone.
+    `parts` are the named figures that leave a total open, where the rest of it is fixed by the engine's budget.
     """
 
     id: str

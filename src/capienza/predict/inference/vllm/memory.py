@@ -16,7 +16,9 @@ V1 0.10.2); the one written in Triton, from 0.17, 5.8 (one log: Qwen3-8B, 0.19.1
 Not in the profile run, so on top of the budget:
     several steps at once (V0)    steps * S * V * 4    the log-probabilities of each step stay until the last
     ALiBi with xformers (before 0.4)    query heads on this rank * L * L * 2, L the longest prompt taken at once
-Graphs came with 0.2.6. Until 0.2.4 the budget knew of PyTorch's memory alone.
+Slots for adapters are made after the model was measured in 0.6.3, and before in 0.8.5: until 0.8 they are in neither
+the weights that it prints nor the budget (a log of 0.7.1 agrees). Graphs came with 0.2.6.
+Until 0.2.4 the budget knew of PyTorch's memory alone.
 Sources: the start-up lines of the measured cases, `worker.py` and `gpu_model_runner.py` of the wheels,
 `multi_step_model_runner.py`, the ALiBi bias of the xformers backend.
 """

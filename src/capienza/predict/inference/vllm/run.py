@@ -46,6 +46,9 @@ WEIGHTS = template(
     "{tensors} B of tensors + {tables} B of rotary tables + {adapters} B of adapter slots"
     " + {unlisted} B of parts outside the language model + {ends} B that blocks are larger than tensors",
 )
+LATE_ADAPTERS = template(
+    "predict.vllm-late-adapters", "{total} B of adapter slots, made after the model is measured: outside the budget"
+)
 PEAK = template(
     "predict.vllm-activation", "max(layers, sampler) with {tokens} tokens and {sequences} sequences in the profile run"
 )
@@ -121,15 +124,17 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
     peak = activation_peak_bytes(architecture, chosen, split.tensor_parallel)
     outside = outside_bytes(chosen, split.ranks, serving.gpu)
     graphs = graph_bytes([architecture.layers[index] for index in weights.layers], chosen)
+    late = 0 if chosen.version.is_at_least(0, 8) else weights.adapter_bytes
+    loaded = weights.total_bytes - late
     figures = [
         Figure(
             name="weights",
-            amount=Range(weights.tensor_bytes, weights.total_bytes, weights.total_bytes),
+            amount=Range(weights.tensor_bytes, loaded, loaded),
             phases=LOADED,
             formula=WEIGHTS(
                 tensors=weights.tensor_bytes,
                 tables=weights.table_bytes,
-                adapters=weights.adapter_bytes,
+                adapters=weights.adapter_bytes - late,
                 unlisted=weights.unlisted_bytes,
                 ends=weights.block_bytes,
             ),
@@ -159,8 +164,12 @@ def _rank(serving: Serving, chosen: Settings, weights: ResidentWeights) -> RankF
             formula=CONTEXT(),
         ),
     ]
+    if late:
+        figures.append(
+            Figure(name="adapters", amount=Range(0, late, late), phases=LOADED, formula=LATE_ADAPTERS(total=late))
+        )
     taken = (
-        weights.total_bytes
+        loaded
         + peak
         + (outside if counts_outside(chosen) else 0)
         + (graphs if chosen.version.is_at_least(0, 21) else 0)
