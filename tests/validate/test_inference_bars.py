@@ -22,7 +22,8 @@ def errors(*quantities: str, engine: str | None = None, plain: bool | None = Non
     found = sorted(
         abs(scored.error)
         for scored in all_scored()
-        if scored.error is not None
+        if scored.status == "scored"
+        and scored.error is not None
         and scored.quantity in quantities
         and engine in (None, scored.engine)
         and plain in (None, is_plain(scored))

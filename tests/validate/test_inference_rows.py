@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from cases_at_hand import ARCH, case, count, gib, of
 
+from capienza.validate.groups import groups
 from capienza.validate.inference_rows import inference_row
 from capienza.validate.row_capacity import row_capacity
 from capienza.validate.row_case import engine_name
+from capienza.validate.run import calibration_of
 
 
 def test_a_complete_case_is_scored_throughout() -> None:
@@ -33,13 +35,28 @@ def test_from_pool_reads_the_pool_and_end_to_end_does_not() -> None:
     [
         ({"gpu_memory_utilization": None}, "gpu_memory_utilization"),
         ({"max_model_len": None}, "max_model_len"),
-        ({"measured": {"gpu_blocks": count(1000)}}, "total_gpu_memory"),
+        ({"measured": {"gpu_blocks": count(1000)}, "gpu": "A100 40GB"}, "total_gpu_memory"),
     ],
 )
-def test_what_is_not_stated_is_named(changes: dict, named: str) -> None:
+def test_what_is_not_stated_is_named_and_the_figure_stands_apart(changes: dict, named: str) -> None:
     scored = of(case(**changes))["gpu_blocks"]
-    assert (scored.status, scored.expected) == ("skipped", None)
-    assert named in scored.reason
+    assert scored.status == "flagged"
+    assert scored.error is not None
+    assert f"not stated: {named};" in scored.reason
+    assert scored.is_covered is None
+
+
+def test_without_a_capacity_there_is_no_figure_to_show() -> None:
+    scored = of(case(measured={"gpu_blocks": count(1000)}, gpu="24 GB class"))["gpu_blocks"]
+    assert (scored.status, scored.expected, scored.error) == ("skipped", None, None)
+    assert "total_gpu_memory" in scored.reason
+
+
+def test_a_flagged_error_enters_no_group_and_no_calibration() -> None:
+    flagged = inference_row(case(max_model_len=None))
+    rows = [row for row in flagged if row.quantity == "gpu_blocks"]
+    assert [group.n for group in groups(rows, ())] == [0]
+    assert calibration_of(rows, {}).kinds == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ Legend: what may be read of `measured` before predicting is the card's CUDA tota
 alone, the logged pool. Everything else of `measured` is only compared.
     weights, activation_peak, non_torch, cuda_graph    the figure of that name of the first stage
     total                                 the highest phase, with the pool where the engine takes one
-    kv_tokens, gpu_blocks, max_concurrency             end to end, from the card's total and the flags
+    kv_tokens, gpu_blocks, max_concurrency             end to end, from the card's total and the flags; where one of
+                                          them is not stated, flagged, from the catalogue's total and the defaults
     kv_tokens_from_pool, ...                           the same from the logged pool: layout and rounding alone
     oom                                   the word of a case that died of device memory
 """
@@ -188,15 +189,21 @@ def _from_pool(case: Case, quantity: str, measured: float) -> Scored:
 
 def _end_to_end(case: Case, quantity: str, measured: float) -> Scored:
     entry = _entry(case, quantity, measured)
+    unread = case.problem or unread_figure(case.row, "total_gpu_memory", has_unit=True)
+    if unread is not None:
+        return _without(entry, unread)
     missing = tuple(_missing(case))
-    served = _served(case, case.serving)
-    if missing or not isinstance(served, Served):
-        return _without(
-            entry, case.odd or (served if isinstance(served, Message) else reasons.NOT_STATED(names=missing))
-        )
+    capacity = row_capacity(case.row)
+    if missing and (capacity is None or case.odd or not case.has_weights):
+        return _without(entry, case.odd or reasons.NOT_STATED(names=missing))
+    total = capacity.total_bytes if capacity is not None else None
+    served = _served(case, case.serving and msgspec.structs.replace(case.serving, total_bytes=total))
+    if not isinstance(served, Served):
+        return _without(entry, case.odd or served)
     if not case.has_weights:
         return _judged(entry, case.odd or case.uncertain_weights)
-    return _counted(entry, case, served.tightest.offer, quantity, case.odd or case.uncertain_weights)
+    against = reasons.TAKEN(names=missing) if missing else None
+    return _counted(entry, case, served.tightest.offer, quantity, case.odd or case.uncertain_weights or against)
 
 
 def _missing(case: Case) -> Iterator[str]:

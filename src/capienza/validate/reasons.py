@@ -15,6 +15,9 @@ NO_GROUP = template("validate.no-group", "the group size of the 4-bit weights is
 PARTLY_ON_HOST = template("validate.partly-on-host", "a part of the weights stays in host memory")
 NO_VISION_SIZE = template("validate.no-vision-size", "the size of the vision side is not stated (arch.extra_params_m)")
 NOT_STATED = template("validate.not-stated", "not stated: {names}")
+TAKEN = template(
+    "validate.taken", "not stated: {names}; the catalogue's total of the card and the engine's defaults stand in"
+)
 NO_POOL = template("validate.no-pool", "no pool is logged")
 NO_FIGURE = template("validate.no-figure", "{engine} has no such figure in its prediction")
 NOTHING_PREDICTED = template("validate.nothing-predicted", "none of its figures is predicted: {names}")

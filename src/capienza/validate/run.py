@@ -50,7 +50,7 @@ def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibrati
     found: dict[tuple[str, str], list[Ratio]] = {}
     has_unstated = {(row.engine, row.name) for row in rows if row.is_assumed}
     for row in rows:
-        if row.error is None or not row.expected or row.floor == row.expected or row.parts:
+        if row.status != "scored" or row.error is None or not row.expected or row.floor == row.expected or row.parts:
             continue
         ratio = Ratio(row.model, round(float(row.measured or 0) / row.expected, 6))
         if not row.is_assumed:

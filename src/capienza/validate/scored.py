@@ -45,8 +45,8 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> float | None:
-        """Relative error of the expected figure; None where nothing is compared."""
-        if self.status != "scored" or self.expected is None or not isinstance(self.measured, int | float):
+        """Relative error of the expected figure, of flagged cases too; None where nothing is compared."""
+        if self.expected is None or not isinstance(self.measured, int | float):
             return None
         return (self.expected - self.measured) / self.measured if self.measured else None
 
