@@ -78,6 +78,15 @@ class Hours(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_stated and self.documented == self.planned
 
 
+class CostPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the bill: `name` is "price", "fee.KIND" or "tax", `formula` has its numbers filled in."""
+
+    name: str
+    minimum: Money | None
+    planned: Money | None
+    formula: str = ""
+
+
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What is paid. `minimum` is a lower bound, `planned` the figure for the plan; None when not known.
 
@@ -90,6 +99,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     is_exact: bool = False
     missing: tuple[Message, ...] = ()
     notes: tuple[Message, ...] = ()
+    components: tuple[CostPart, ...] = ()
 
     @property
     def currency(self) -> str | None:
