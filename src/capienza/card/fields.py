@@ -264,6 +264,20 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("host.ram", SIZE, "Main memory needed.", "64 GiB", none=True, attribute="ram_bytes"),
     Field("host.storage", SIZE, "Disk space needed.", "200 GB", none=True, attribute="storage_bytes"),
+    Field(
+        "host.data",
+        SIZE,
+        "Disk space for what cannot be computed: data sets, container images, caches.",
+        "20 GB",
+        attribute="data_bytes",
+    ),
+    Field(
+        "host.egress",
+        SIZE,
+        "What is downloaded from the server: exports and outputs.",
+        "20 GB",
+        attribute="egress_bytes",
+    ),
     Field("host.interconnect", text(), "The link needed between GPUs.", "nvlink", none=True),
     Field(
         "host.managed_application",

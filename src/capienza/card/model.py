@@ -99,10 +99,15 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server must have; `others_use_bytes` is GPU memory taken by other programs."""
+    """What the server must have; `others_use_bytes` is GPU memory taken by other programs.
+
+    `data_bytes` is disk for what cannot be computed (data sets, images, caches), `egress_bytes` what is downloaded.
+    """
 
     ram_bytes: int | NotApplicable | None = None
     storage_bytes: int | NotApplicable | None = None
+    data_bytes: int | None = None
+    egress_bytes: int | None = None
     interconnect: str | None = None
     managed_application: str | None = None
     others_use_bytes: int | None = None

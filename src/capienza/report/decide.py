@@ -53,7 +53,7 @@ def decide_document(decided: Decided, summary: Summary, gpus: Mapping[str, GpuCo
     ]
     for one in summary.shortlist.lists:
         blocks += _list(one, summary.by_offer, say)
-    notes = (*summary.shortlist.notes, *decided.record_findings)
+    notes = (*decided.card_findings, *summary.shortlist.notes, *decided.record_findings)
     if notes:
         blocks.append(Items(tuple(sentence(note, say) for note in notes)))
     blocks += _excluded(summary, say)

@@ -42,6 +42,7 @@ def head_text(decided: Decided, summary: Summary) -> str:
             "excluded": summary.shortlist.excluded,
             "notes": [message_data(note) for note in summary.shortlist.notes],
         },
+        "card_findings": [message_data(finding) for finding in decided.card_findings],
         "findings": findings_data(decided.findings),
         "record_findings": [message_data(finding) for finding in decided.record_findings],
     }
