@@ -25,6 +25,7 @@ from capienza.card.kinds import (
 )
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
 from capienza.card.quantities import MONEY, SIZE
+from capienza.card.ranking import WITHIN
 
 VERSION = 1
 MAX_TOKENS = 10**9
@@ -331,6 +332,19 @@ FIELDS: tuple[Field, ...] = (
         _PREFERENCES,
         "Wishes that only decide between equals, the most important first.",
         "[{region: eu}]",
+    ),
+    Field(
+        "ranking",
+        Kind(text="list of figures", build=model.RankBy, many=True),
+        "The order of what can be chosen, figure by figure; without it cost, margin, finish, preferences.",
+        "[{by: cost, within: 2 %}, {by: margin, within: 1 GiB}, {by: finish, within: 12 h}, {by: preferences}]",
+    ),
+    Field("ranking.by", choice(*model.FIGURES), "The figure that is compared.", "cost", required=True),
+    Field(
+        "ranking.within",
+        WITHIN,
+        "How far from the best still counts as equal: a share of the cost, a size of the margin, hours of the finish.",
+        "2 %",
     ),
 )
 

@@ -19,6 +19,9 @@ NotApplicable = Literal["none"]
 Task = Literal["inference", "fine-tuning"]
 Basis = Literal["hypothetical", "measured", "documented"]
 Scalar = str | int | float | bool
+Figure = Literal["cost", "margin", "finish", "preferences"]
+Threshold = Literal["%", "B", "h"]
+FIGURES: tuple[Figure, ...] = ("cost", "margin", "finish", "preferences")
 
 
 class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +139,24 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...] = ()
 
 
+class Within(msgspec.Struct, frozen=True):
+    """How far apart two figures still count as equal: a share in percent, bytes, or hours."""
+
+    amount: Decimal
+    unit: Threshold
+
+
+class RankBy(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of the order. `within` None: only equal figures are equal."""
+
+    by: Figure
+    within: Within | None = None
+
+
+DEFAULT_ORDER = tuple(RankBy(by=figure) for figure in FIGURES)
+"""Total package cost, useful margin, documented calendar, preferences; no threshold."""
+
+
 class Training(msgspec.Struct, frozen=True, kw_only=True):
     """The fine-tuning recipe, as far as it is stated."""
 
@@ -166,5 +187,6 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | NotApplicable | None = None
     calendar: Calendar | NotApplicable | None = None
     preferences: tuple[dict[str, str], ...] = ()
+    ranking: tuple[RankBy, ...] = DEFAULT_ORDER
     file: str | None = None
     sha256: str | None = None
