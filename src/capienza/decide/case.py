@@ -86,6 +86,7 @@ class Evidence:
         self.set_aside = standing.set_aside
         self._by_quantity = _index(self.counting)
         self.waivers = tuple(record for record in self.counting if record.kind == "waiver")
+        self.plans = tuple(record for record in self.counting if record.kind == "plan")
         self.offers = frozenset(record.scope.offer for record in self.counting if record.scope.offer)
         self.providers = frozenset(record.scope.provider for record in self.counting if record.scope.provider)
 
