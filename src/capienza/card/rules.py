@@ -11,7 +11,7 @@ import msgspec
 
 from capienza.card.model import TokenCount
 from capienza.card.moments import Moment, end_of, start_of
-from capienza.card.options import accepted_by, plain_name
+from capienza.card.options import accepted_by, accepted_in_training, plain_name
 from capienza.card.problems import shown
 from capienza.card.ranking import NOT_LAST, NOTHING_RANKED, PREFERENCES, TWICE, unit_problem
 from capienza.errors import Message, template
@@ -200,7 +200,7 @@ def _options(found: Found) -> Problems:
         other = first.setdefault(start + plain_name(option), path)
         if other != path:
             yield _against(found, path, other)
-        accepted = accepted_by(option) if start == ENGINE_OPTIONS else None
+        accepted = (accepted_by if start == ENGINE_OPTIONS else accepted_in_training)(option)
         if accepted and path in found.values and not accepted.takes(found.values[path]):
             yield path, OPTION_VALUE(accepted=accepted.text, found=shown(found.nodes[path].value))
 

@@ -22,7 +22,7 @@ from capienza.predict.storage import Volumes
 BELOW_COMPUTED = template(
     "decide.stated-below-computed",
     "{place}: the card states {stated_bytes}, and the calculation proves at least {floor_bytes}; the larger counts",
-    "correct it; capienza size CARD shows what the figure is made of",
+    "correct it; capienza size CARD --format md shows what it is made of",
 )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from capienza.card.model import Card, Host
-from capienza.card.options import plain_name
+from capienza.card.options import as_flag, plain_name
 from capienza.errors import InputError, Message, Parameter, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Total, total_of
@@ -22,7 +22,7 @@ from capienza.predict.host_memory import ram_entries
 from capienza.predict.model import Model, stored_format
 from capienza.predict.options import open_options, without_floor
 from capienza.predict.training_state import is_adapted, needed_fields, option, trained
-from capienza.predict.unknowns import STATED_INPUT, is_stated, unknown_entry
+from capienza.predict.unknowns import A_RULE, STATED_INPUT, is_stated, unknown_entry
 from capienza.predict.weights import FROM_FIELD, FROM_HEADERS, weight_bytes
 from capienza.units import Range
 
@@ -150,15 +150,15 @@ def _checkpoints(card: Card, model: Model) -> list[Entry]:
     phases = (Phase.CHECKPOINT,)
     found = trained(card, model)
     if found is None:
-        return [_unknown("checkpoint", phases, DISK, _open_fields(card))]
-    only_model = option(card, "save_only_model")
+        return [_unknown("checkpoint_files", phases, DISK, _open_fields(card))]
+    only_model = as_flag(option(card, "save_only_model"))
     states = Range.exact(0) if only_model is True else found.states
     entries = []
     if states is None:
-        entries.append(_unknown("optimizer_states", phases, DISK, ("training.optimizer",)))
+        entries.append(_unknown("checkpoint_states", phases, DISK, _unstated(card, "training.optimizer")))
         states = Range.exact(0)
-    kept = option(card, KEPT)
-    number = kept if isinstance(kept, int) and kept > 0 else None
+    kept = str(option(card, KEPT) or "")
+    number = int(kept) if kept.isdecimal() and int(kept) > 0 else None
     # Only a card that says so proves that the states are saved as well.
     floor = found.weights.floor + (states.floor if only_model is False else 0)
     expected, ceiling = found.weights.expected + states.expected, found.weights.ceiling + states.ceiling
@@ -170,7 +170,7 @@ def _checkpoints(card: Card, model: Model) -> list[Entry]:
         "trained": found.formula,
     }
     formula = CHECKPOINT(**words) if number is None else CHECKPOINTS(kept=number, **words)
-    entries.insert(0, _entry("checkpoint", phases, _as_proved(amount, card), formula, FROM_RECIPE()))
+    entries.insert(0, _entry("checkpoint_files", phases, _as_proved(amount, card), formula, FROM_RECIPE()))
     if number is None:
         entries.append(_unknown("more_checkpoints", phases, DISK, (f"training.{KEPT}",)))
     return entries
@@ -182,20 +182,20 @@ def _export(card: Card, model: Model) -> list[Entry]:
     if stated == NONE:
         return []
     if stated is None:
-        return [_unknown("export", phases, DISK, ("training.export",))]
+        return [_unknown("export_files", phases, DISK, ("training.export",))]
     if stated == ADAPTER:
         found = trained(card, model) if is_adapted(card) else None
         if found is None:
-            return [_unknown("export", phases, DISK, _open_fields(card))]
+            return [_unknown("export_files", phases, DISK, _open_fields(card))]
         formula = EXPORT_ADAPTER(trained=found.formula)
-        return [_entry("export", phases, _as_proved(found.weights, card), formula, FROM_RECIPE())]
+        return [_entry("export_files", phases, _as_proved(found.weights, card), formula, FROM_RECIPE())]
     try:
         whole = weight_bytes(model, str(stated))
     except InputError:  # the layers are not known, which the model's own notes say
-        return [_unknown("export", phases, DISK, ("model layers",))]
+        return [_unknown("export_files", phases, DISK, ("model layers",))]
     amount = Range(whole.total_bytes, whole.expected_bytes, whole.expected_bytes)
     formula = EXPORT(format=str(stated), formula=whole.formula)
-    return [_entry("export", phases, _as_proved(amount, card), formula, whole.source)]
+    return [_entry("export_files", phases, _as_proved(amount, card), formula, whole.source)]
 
 
 def _stated(name: str, amount_bytes: int | None, field: str, device: str) -> list[Entry]:
@@ -214,8 +214,13 @@ def _stated(name: str, amount_bytes: int | None, field: str, device: str) -> lis
 
 
 def _open_fields(card: Card) -> tuple[str, ...]:
-    """What the card leaves open of the recipe; the model's layers where it leaves nothing open."""
-    return tuple(field for field in needed_fields(card) if not is_stated(card, field)) or ("model layers",)
+    """What the card leaves open of the recipe."""
+    return _unstated(card, *needed_fields(card))
+
+
+def _unstated(card: Card, *fields: str) -> tuple[str, ...]:
+    """The fields that the card does not state; a rule where it states them all."""
+    return tuple(field for field in fields if not is_stated(card, field)) or (A_RULE,)
 
 
 def _as_proved(amount: Range, card: Card) -> Range:

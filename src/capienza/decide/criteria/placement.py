@@ -133,7 +133,7 @@ LOTS = template(
 COMPUTED = template(
     "decide.server-computed",
     "{field}: at least {floor_bytes} is computed, which a smaller server does not hold",
-    "capienza size CARD shows what it is made of",
+    "capienza size CARD --format md shows what it is made of",
 )
 RAISED = template(
     "decide.server-raised",
