@@ -136,6 +136,15 @@ BAD_TO_ALL = {
         "5:20 missing calendar.steps[0].name",
         "5:32 not-a-mapping calendar.steps[1]",
     ],
+    # ranking
+    HEAD + "ranking: cost\n": ["5:10 not-a-list ranking"],
+    HEAD + "ranking: [cost]\n": ["5:11 not-a-mapping ranking[0]"],
+    HEAD + "ranking: [{within: 2 %}]\n": ["5:11 missing ranking[0].by"],
+    HEAD + "ranking: [{by: price}]\n": ["5:16 not-a-choice ranking[0].by"],
+    HEAD + "ranking: [{by: cost, within: 2}]\n": ["5:30 not-within ranking[0].within"],
+    HEAD + "ranking: [{by: cost, within: -2 %}]\n": ["5:30 not-within ranking[0].within"],
+    HEAD + "ranking: [{by: finish, within: 12 hours}]\n": ["5:32 not-within ranking[0].within"],
+    HEAD + "ranking: [{by: cost, within: 2 %, weight: 3}]\n": ["5:35 unknown-key ranking[0].weight"],
 }
 """Refused by the schema and by the loader."""
 
@@ -177,6 +186,19 @@ BAD_TO_THE_LOADER = {
     HEAD + "calendar: {start: 2026-12-07T09:00+01:00, deadline: 2026-12-07T08:00Z}\n": [
         "5:53 deadline-before-start calendar.deadline"
     ],
+    HEAD + "ranking: []\n": ["5:10 ranking-empty ranking"],
+    HEAD + "ranking: [{by: cost, within: 1 GiB}]\n": ["5:30 within-wrong-unit ranking[0].within"],
+    HEAD + "ranking: [{by: margin, within: 2 %}]\n": ["5:32 within-wrong-unit ranking[0].within"],
+    HEAD + "ranking: [{by: finish, within: 2 GB}]\n": ["5:32 within-wrong-unit ranking[0].within"],
+    HEAD + "ranking: [{by: preferences, within: 2 %}]\n": ["5:37 within-of-preferences ranking[0].within"],
+    HEAD + "ranking: [{by: preferences}, {by: cost}]\n": ["5:16 preferences-not-last ranking[0].by"],
+    HEAD + "ranking: [{by: cost}, {by: cost, within: 1 %}]\n": ["5:28 ranking-twice ranking[1].by"],
+    HEAD + "ranking: [{by: cost, within: 101 %}]\n": ["5:30 within-out-of-range ranking[0].within"],
+    HEAD + "ranking: [{by: finish, within: 200000 h}]\n": ["5:32 within-out-of-range ranking[0].within"],
+    HEAD + "ranking: [{by: margin, within: 99999999 PiB}]\n": ["5:32 size-too-large ranking[0].within"],
+    TUNING + "training: {export: gguf}\n": ["5:20 option-value training.export"],
+    TUNING + "training: {save_total_limit: -1}\n": ["5:30 option-value training.save_total_limit"],
+    TUNING + "training: {save-only-model: maybe}\n": ["5:29 option-value training.save-only-model"],
 }
 """What a schema cannot say: values against each other, names and numbers beyond a pattern."""
 

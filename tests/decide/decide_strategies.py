@@ -7,6 +7,7 @@ from decimal import Decimal
 from decide_world import (
     GOOD_RECORDS,
     NOW,
+    QUALITY_PLAN,
     REPORTED,
     SCOPE,
     at,
@@ -187,7 +188,7 @@ worlds = st.fixed_dictionaries({"card": cards, "offer": offers, "sizing": sizing
 
 
 def judge(card, offer, sizing, records, now=NOW):
-    return next(decide(card, [offer], lambda *_: sizing, records, now))
+    return next(decide(card, [offer], lambda *_: sizing, (*records, QUALITY_PLAN), now))
 
 
 def truths(decision):

@@ -194,16 +194,24 @@ def make_oom(scope=SCOPE, phase="prefill", **fields) -> Record:
     return make_run(scope, (Claim(quantity="outcome", value="out_of_memory", phase=phase),), **fields)
 
 
+CORPUS = (Subject(name="eval.jsonl", sha256="e" * 64),)
+QUALITY_PLAN = seal(Record(kind="plan", version="1", date=at(1), subject=CORPUS))
+"""Fixes the corpus of every quality result here; `judge` always has it among the records."""
+
+
 def make_quality(value="satisfied", scope=SCOPE, metric="exact_match", **fields) -> Record:
     basis = threshold_text(Decimal("0.82"), None)
     base = {
         "kind": "quality_result",
         "version": "1",
         "date": at(1, 1),
-        "subject": (Subject(name="eval.jsonl", sha256="e" * 64),),
+        "subject": CORPUS,
         "scope": scope,
         "claims": (Claim(quantity=metric, value=value, basis=basis),),
+        "inputs": (),
     }
+    if QUALITY_PLAN.id not in (inputs := (base | fields)["inputs"]):
+        fields = fields | {"inputs": (QUALITY_PLAN.id, *inputs)}
     return seal(Record(**(base | fields)))
 
 
@@ -232,13 +240,14 @@ def make_waiver(criterion, scope=None, **fields) -> Record:
     return seal(Record(**(base | fields)))
 
 
-GOOD_RECORDS = (make_run(), make_quality())
+GOOD_RECORDS = (make_run(), make_quality(), QUALITY_PLAN)
 
 
 def judge(card=None, offer=None, sizing=None, records=GOOD_RECORDS, now=NOW):
     """The decision on one offer."""
     sizing = make_sizing() if sizing is None else sizing
-    return next(decide(card or make_card(), [offer or make_offer()], lambda *_: sizing, records, now))
+    offers = [offer or make_offer()]
+    return next(decide(card or make_card(), offers, lambda *_: sizing, (*records, QUALITY_PLAN), now))
 
 
 def codes(messages) -> list[str]:

@@ -6,6 +6,7 @@ import msgspec
 from decide_strategies import LAW, PLAN, judge, offers, record_sets, worlds
 from decide_world import (
     NOW,
+    QUALITY_PLAN,
     change,
     codes,
     make_capacity,
@@ -89,7 +90,7 @@ def test_classes_change_nothing(some, records, random):
     """Judging many offers together gives what each gives alone, in whatever order they come."""
     named = [change(offer, id=f"offer-{number}") for number, offer in enumerate(some)]
     random.shuffle(named)
-    together = list(decide(make_card(), named, lambda *_: make_sizing(), records, NOW))
+    together = list(decide(make_card(), named, lambda *_: make_sizing(), (*records, QUALITY_PLAN), NOW))
     assert together == [judge(make_card(), offer, make_sizing(), records) for offer in named]
 
 

@@ -562,7 +562,7 @@ def test_every_criterion_has_every_state():
 def test_the_world_is_admissible_and_cites_its_evidence():
     decision = judge()
     assert decision.state == "admissible"
-    run, quality = GOOD_RECORDS
+    run, quality, _ = GOOD_RECORDS
     memory = decision.criterion("memory").evidence
     assert [(ref.id, ref.sha256, ref.version, ref.date) for ref in memory] == [(run.id, run.id, "1", run.date)]
     assert "gpu=rtx4090" in memory[0].scope

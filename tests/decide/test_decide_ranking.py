@@ -97,9 +97,9 @@ class TestOrder:
 
     def test_currencies_are_never_compared(self):
         rows = [
-            decision("euro", currency="EUR", cost="1"),
-            decision("dollar", cost="50"),
-            decision("yen", currency="JPY"),
+            decision("euro", currency="EUR", cost="1", finish=at(9)),
+            decision("dollar", cost="50", finish=at(9)),
+            decision("yen", currency="JPY", finish=at(9)),
         ]
         found = shortlist(make_card(), rows)
         assert [(one.currency, [place.offer for place in one.selected]) for one in found.lists] == [

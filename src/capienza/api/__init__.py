@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from capienza.api.calculator import arithmetic as arithmetic
     from capienza.api.cards import card_check as card_check
+    from capienza.api.cards import card_findings as card_findings
     from capienza.api.cards import card_new as card_new
     from capienza.api.cards import card_schema as card_schema
     from capienza.api.catalogue import devices as devices
@@ -31,6 +32,7 @@ _HOMES = {
     "arithmetic": "calculator",
     "calibrate": "validating",
     "card_check": "cards",
+    "card_findings": "cards",
     "card_new": "cards",
     "card_schema": "cards",
     "decide": "deciding",
@@ -47,6 +49,7 @@ __all__ = [
     "arithmetic",
     "calibrate",
     "card_check",
+    "card_findings",
     "card_new",
     "card_schema",
     "decide",

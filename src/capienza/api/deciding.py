@@ -21,6 +21,7 @@ from capienza.catalog.offer import Document, GpuClaim, Offer, Price
 from capienza.decide.case import Shortfall, Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
 from capienza.decide.run import Decided, Judged
+from capienza.decide.server import contradictions
 from capienza.errors import Message
 from capienza.evidence.record import Record
 from capienza.evidence.store import read_folder
@@ -30,6 +31,7 @@ from capienza.predict.answer import open_notes
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import Model, resident_format
 from capienza.predict.sizing import ask_engine, build_ledger, cache_format
+from capienza.predict.storage import Volumes, volumes_of
 
 if TYPE_CHECKING:
     from capienza.predict.sizing import Answer
@@ -65,6 +67,7 @@ def decide(
         judged=_judged(read_card, candidates, sizing_for(read_card, model), records, moment),
         findings=findings,
         record_findings=tuple(record_findings),
+        card_findings=contradictions(read_card, volumes_of(read_card, model)),
     )
 
 
@@ -81,7 +84,8 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
     """
     staged = isinstance(card.placement, Placement) and card.placement.pipeline_parallel > 1
     alike = None if staged else ONE_FOR_ALL
-    known: dict[tuple[int, GpuFacts], tuple[Ledger, Answer | None]] = {}
+    known: dict[tuple[int, GpuFacts], tuple[Ledger, Answer | None, Volumes]] = {}
+    volumes = volumes_of(card, model)
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
     architecture = model.architecture
 
@@ -91,8 +95,10 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
         found = known.get((gpus, facts))
         if found is None:
             answer = ask_engine(card, model, gpus, facts)
-            found = known[gpus, facts] = build_ledger(card, model, gpus, alike, answer), answer
-        ledger, answer = found
+            ledger = build_ledger(card, model, gpus, alike, answer)
+            needs = volumes if answer is None else volumes_of(card, model, answer)
+            found = known[gpus, facts] = ledger, answer, needs
+        ledger, answer, needs = found
         return Sizing(
             ledger=ledger,
             capacity=capacity_from(gpu, others or 0),
@@ -106,6 +112,9 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             kv_format=cache_format(card, model) if card.task == "inference" else None,
             source=f"capienza {__version__}",
             shortfall=shortfall_of(answer),
+            volumes=needs,
+            stored_weight_format=resident_format(model),
+            model_kv_format=model.dtype if card.task == "inference" else None,
         )
 
     return sizing

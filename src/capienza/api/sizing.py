@@ -14,6 +14,7 @@ from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.sizing import ask_engine, build_ledger
+from capienza.predict.storage import volumes_of
 
 if TYPE_CHECKING:
     from capienza.catalog.capacity import GpuCapacity
@@ -70,7 +71,9 @@ def size(
     gpus = gpus_of(card, asked_gpus)
     known = None if name is None else named_gpu(name)
     answer = ask_engine(card, model, gpus, NO_GPU if known is None else facts_of(known))
-    sizing = Sizing(card=card, model=model, ledger=build_ledger(card, model, gpus, answer=answer), answer=answer)
+    ledger = build_ledger(card, model, gpus, answer=answer)
+    volumes = volumes_of(card, model, answer)
+    sizing = Sizing(card=card, model=model, ledger=ledger, answer=answer, volumes=volumes)
     return sizing if name is None or known is None else _with_gpu(sizing, name, known)
 
 

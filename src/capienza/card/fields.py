@@ -25,6 +25,7 @@ from capienza.card.kinds import (
 )
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
 from capienza.card.quantities import MONEY, SIZE
+from capienza.card.ranking import WITHIN
 
 VERSION = 1
 MAX_TOKENS = 10**9
@@ -264,6 +265,20 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("host.ram", SIZE, "Main memory needed.", "64 GiB", none=True, attribute="ram_bytes"),
     Field("host.storage", SIZE, "Disk space needed.", "200 GB", none=True, attribute="storage_bytes"),
+    Field(
+        "host.data",
+        SIZE,
+        "Disk space for what cannot be computed: data sets, container images, caches.",
+        "20 GB",
+        attribute="data_bytes",
+    ),
+    Field(
+        "host.egress",
+        SIZE,
+        "What is downloaded from the server: exports and outputs.",
+        "20 GB",
+        attribute="egress_bytes",
+    ),
     Field("host.interconnect", text(), "The link needed between GPUs.", "nvlink", none=True),
     Field(
         "host.managed_application",
@@ -317,6 +332,19 @@ FIELDS: tuple[Field, ...] = (
         _PREFERENCES,
         "Wishes that only decide between equals, the most important first.",
         "[{region: eu}]",
+    ),
+    Field(
+        "ranking",
+        Kind(text="list of figures", build=model.RankBy, many=True),
+        "The order of what can be chosen, figure by figure; without it cost, margin, finish, preferences.",
+        "[{by: cost, within: 2 %}, {by: margin, within: 1 GiB}, {by: finish, within: 12 h}, {by: preferences}]",
+    ),
+    Field("ranking.by", choice(*model.FIGURES), "The figure that is compared.", "cost", required=True),
+    Field(
+        "ranking.within",
+        WITHIN,
+        "How far from the best still counts as equal: a share of the cost, a size of the margin, hours of the finish.",
+        "2 %",
     ),
 )
 

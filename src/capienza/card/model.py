@@ -19,6 +19,9 @@ NotApplicable = Literal["none"]
 Task = Literal["inference", "fine-tuning"]
 Basis = Literal["hypothetical", "measured", "documented"]
 Scalar = str | int | float | bool
+Figure = Literal["cost", "margin", "finish", "preferences"]
+Threshold = Literal["%", "B", "h"]
+FIGURES: tuple[Figure, ...] = ("cost", "margin", "finish", "preferences")
 
 
 class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +102,15 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server must have; `others_use_bytes` is GPU memory taken by other programs."""
+    """What the server must have; `others_use_bytes` is GPU memory taken by other programs.
+
+    `data_bytes` is disk for what cannot be computed (data sets, images, caches), `egress_bytes` what is downloaded.
+    """
 
     ram_bytes: int | NotApplicable | None = None
     storage_bytes: int | NotApplicable | None = None
+    data_bytes: int | None = None
+    egress_bytes: int | None = None
     interconnect: str | None = None
     managed_application: str | None = None
     others_use_bytes: int | None = None
@@ -129,6 +137,24 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime.datetime | None = None
     deadline: datetime.datetime | None = None
     steps: tuple[Step, ...] = ()
+
+
+class Within(msgspec.Struct, frozen=True):
+    """How far apart two figures still count as equal: a share in percent, bytes, or hours."""
+
+    amount: Decimal
+    unit: Threshold
+
+
+class RankBy(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of the order. `within` None: only equal figures are equal."""
+
+    by: Figure
+    within: Within | None = None
+
+
+DEFAULT_ORDER = tuple(RankBy(by=figure) for figure in FIGURES)
+"""Total package cost, useful margin, documented calendar, preferences; no threshold."""
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,5 +187,6 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | NotApplicable | None = None
     calendar: Calendar | NotApplicable | None = None
     preferences: tuple[dict[str, str], ...] = ()
+    ranking: tuple[RankBy, ...] = DEFAULT_ORDER
     file: str | None = None
     sha256: str | None = None

@@ -11,8 +11,9 @@ import msgspec
 
 from capienza.card.model import TokenCount
 from capienza.card.moments import Moment, end_of, start_of
-from capienza.card.options import accepted_by, plain_name
+from capienza.card.options import accepted_by, accepted_in_training, plain_name
 from capienza.card.problems import shown
+from capienza.card.ranking import NOT_LAST, NOTHING_RANKED, PREFERENCES, TWICE, unit_problem
 from capienza.errors import Message, template
 from capienza.yamlmarks import Node
 
@@ -112,6 +113,7 @@ def contradictions(found: Found) -> Problems:
     yield from _enough_gpus(found)
     yield from _options(found)
     yield from _distinct_metrics(found)
+    yield from _ranking(found)
 
 
 def _against(found: Found, path: str, other: str) -> tuple[str, Message]:
@@ -198,7 +200,7 @@ def _options(found: Found) -> Problems:
         other = first.setdefault(start + plain_name(option), path)
         if other != path:
             yield _against(found, path, other)
-        accepted = accepted_by(option) if start == ENGINE_OPTIONS else None
+        accepted = (accepted_by if start == ENGINE_OPTIONS else accepted_in_training)(option)
         if accepted and path in found.values and not accepted.takes(found.values[path]):
             yield path, OPTION_VALUE(accepted=accepted.text, found=shown(found.nodes[path].value))
 
@@ -210,3 +212,27 @@ def _distinct_metrics(found: Found) -> Problems:
             if name in first:
                 yield path, METRIC_TWICE(found=name, line=found.nodes[first[name]].line)
             first.setdefault(name, path)
+
+
+def _ranking(found: Found) -> Problems:
+    """Each figure once, with a threshold of its own unit, and preferences last."""
+    node = found.nodes.get("ranking")
+    if node is None or not isinstance(node.value, list):
+        return
+    if not node.value:
+        yield "ranking", NOTHING_RANKED()
+    first: dict[str, str] = {}
+    for index in range(len(node.value)):
+        path = f"ranking[{index}]"
+        by, within = found.values.get(f"{path}.by"), found.values.get(f"{path}.within")
+        if by is None:
+            continue
+        if by in first:
+            yield f"{path}.by", TWICE(found=by, line=found.nodes[first[by]].line)
+        first.setdefault(by, f"{path}.by")
+        if within is not None:
+            problem = unit_problem(by, within, found.nodes[f"{path}.within"].value)
+            if problem:
+                yield f"{path}.within", problem
+        if by == PREFERENCES and index + 1 < len(node.value):
+            yield f"{path}.by", NOT_LAST()

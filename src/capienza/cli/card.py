@@ -68,12 +68,18 @@ def new_command(
 @shown_as
 def check_command(card: str, form: str, as_json: bool) -> None:
     """Check a card."""
-    from capienza.api.cards import card_check
+    from capienza.api.cards import card_check, card_findings
     from capienza.cli.output import show
     from capienza.report.card import card_data, card_document
 
     read = card_check(card)
-    show(form, as_json, document=lambda say: card_document(read, say), data=lambda: card_data(read))
+    findings = card_findings(read)
+    show(
+        form,
+        as_json,
+        document=lambda say: card_document(read, findings, say),
+        data=lambda: card_data(read, findings),
+    )
 
 
 @click.command("schema", cls=Command, help="Print the JSON Schema (2020-12) of cards.")

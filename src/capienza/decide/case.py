@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from capienza.card.model import Card, Host, Placement
+from capienza.card.model import Card, Placement
 from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.cost import Cost, Hours
 from capienza.decide.verdict import EvidenceRef
@@ -21,6 +21,7 @@ from capienza.evidence.record import Record, Scope
 from capienza.evidence.standing import Standing
 from capienza.ledger.capacity import Capacity
 from capienza.ledger.ledger import Ledger
+from capienza.predict.storage import Volumes
 from capienza.truth import Truth
 
 
@@ -50,7 +51,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     `ledger` or `capacity` None: refused, with the reason in `refusals`. Identity fields are as resolved: the
     model's name, commit and resident formats. `stretched_positions` is the length that rope_scaling reaches beyond
     `max_positions`. `context_bytes` is what the driver's context takes on one GPU, `shortfall` a
-    pool that the load does not fit into at once.
+    pool that the load does not fit into at once. `volumes` is what the server must hold (None: not computed);
+    `stored_weight_format` and `model_kv_format` are those of the model as published, the reference of its quality.
     """
 
     ledger: Ledger | None = None
@@ -66,6 +68,9 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     context_bytes: int | None = None
     shortfall: Shortfall | None = None
     rules: tuple[RuleFinding, ...] = ()
+    volumes: Volumes | None = None
+    stored_weight_format: str | None = None
+    model_kv_format: str | None = None
     source: str = ""
 
 
@@ -81,6 +86,7 @@ class Evidence:
         self.set_aside = standing.set_aside
         self._by_quantity = _index(self.counting)
         self.waivers = tuple(record for record in self.counting if record.kind == "waiver")
+        self.plans = tuple(record for record in self.counting if record.kind == "plan")
         self.offers = frozenset(record.scope.offer for record in self.counting if record.scope.offer)
         self.providers = frozenset(record.scope.provider for record in self.counting if record.scope.provider)
 
@@ -145,12 +151,6 @@ def gpus_in_all(card: Card) -> int:
     copy = gpus_per_copy(card)
     divided = placement.tensor_parallel * placement.pipeline_parallel * placement.data_parallel
     return copy if copy == divided else copy * placement.data_parallel
-
-
-def storage_needed(card: Card) -> int | None:
-    """Bytes of disk that the card needs, for fees by stored volume; None when it does not say."""
-    storage = card.host.storage_bytes if isinstance(card.host, Host) else None
-    return storage if isinstance(storage, int) else None
 
 
 def _index(records: Iterable[Record]) -> dict[str, list[Record]]:

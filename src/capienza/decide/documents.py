@@ -153,7 +153,7 @@ def judge_property(
     """
     if offered is None and case.offer.id not in case.evidence.offers:
         # Nobody states it, so the answer is the same for all such offers of a card class.
-        key = ("undocumented", quantity, texts.undocumented.code)
+        key = ("undocumented", quantity, texts.undocumented.code, *needed.values())
         known: Finding | None = case.shared.get(key)
         if known is None:
             known = case.shared[key] = _undocumented(texts, [], **needed)

@@ -14,13 +14,14 @@ import msgspec
 
 from capienza.card.model import Calendar, Card
 from capienza.catalog.offer import GpuClaim, Offer
-from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread, storage_needed
+from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread
 from capienza.decide.cost import Hours, cost_of, hours_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
 from capienza.decide.need import needs_of
 from capienza.decide.policy import CRITERIA
 from capienza.decide.preferences import preferences_met
+from capienza.decide.server import known_needs
 from capienza.decide.verdict import STATE_OF, TRUTH_OF, CriterionVerdict, Decision, Margin, Prediction
 from capienza.decide.waiver import apply_waivers
 from capienza.decide.window import finish_of
@@ -107,7 +108,7 @@ def _case(
         document=document,
         document_problem=problem,
         hours=hours,
-        cost=cost_of(offer, hours, storage_needed(card)),
+        cost=cost_of(offer, hours, known_needs(shared, card, sizing.volumes).storage_bytes),
     )
 
 

@@ -17,7 +17,7 @@ from capienza.decide.criteria import budget, compatibility, memory, placement, q
 from capienza.decide.verdict import CriterionVerdict
 from capienza.evidence import rank
 
-VERSION = 1
+VERSION = 2
 """Raised when the logic of a criterion changes materially."""
 
 

@@ -24,7 +24,10 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of `decide`. `judged` is consumed once, offer by offer; `findings` are complete after that."""
+    """A run of `decide`. `judged` is consumed once, offer by offer; `findings` are complete after that.
+
+    `card_findings`: needs that the card states below what is computed.
+    """
 
     card: Card
     model: Model
@@ -33,3 +36,4 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     judged: Iterator[Judged]
     findings: Findings
     record_findings: tuple[Message, ...]
+    card_findings: tuple[Message, ...] = ()

@@ -13,16 +13,8 @@ import msgspec
 
 from capienza.card.model import Card
 from capienza.decide.ranking import Shortlist, shortlist
+from capienza.decide.steps import Step, steps_of
 from capienza.decide.verdict import Decision
-from capienza.errors import Message
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One thing that would settle something: the criteria that it is for, and how many offers wait for it."""
-
-    criteria: tuple[str, ...]
-    message: Message
-    offers: int
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,32 +31,11 @@ def summarise(card: Card, decisions: Iterable[Decision]) -> Summary:
     """Sum up the decisions of one run. Steps come with the most awaited first, equal ones in order of appearance."""
     by_offer = {decision.offer: decision for decision in decisions}
     counts = Counter(decision.state for decision in by_offer.values())
+    steps = steps_of(by_offer.values())
     return Summary(
         counts={state: counts[state] for state in ("admissible", "to_confirm", "exclude")},
-        shortlist=shortlist(card, by_offer.values()),
+        shortlist=shortlist(card, by_offer.values(), steps.next),
         excluded=tuple(decision for decision in by_offer.values() if decision.state == "exclude"),
-        steps=_steps(decision for decision in by_offer.values() if decision.state == "to_confirm"),
+        steps=steps.all,
         by_offer=by_offer,
     )
-
-
-def _steps(decisions: Iterable[Decision]) -> tuple[Step, ...]:
-    waiting: Counter[int] = Counter()
-    numbers: dict[Message, int] = {}
-    criteria: list[dict[str, None]] = []
-    # Verdicts are shared by all offers of a card class: each is looked through once.
-    seen: dict[int, tuple[int, ...]] = {}
-    for decision in decisions:
-        steps: set[int] = set()
-        for row in decision.criteria:
-            known = seen.get(id(row))
-            if known is None:
-                known = seen[id(row)] = tuple(numbers.setdefault(step, len(numbers)) for step in row.settle)
-                criteria += [{} for _ in range(len(numbers) - len(criteria))]
-                for number in known:
-                    criteria[number][row.criterion] = None
-            steps.update(known)
-        waiting.update(steps)
-    messages = list(numbers)
-    ranked = sorted(waiting.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Step(tuple(criteria[number]), messages[number], offers) for number, offers in ranked)

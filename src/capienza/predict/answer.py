@@ -18,6 +18,7 @@ from capienza.truth import Truth
 if TYPE_CHECKING:
     from capienza.predict.llama_served import LlamaAnswer
     from capienza.predict.served import EngineAnswer
+    from capienza.predict.storage import Volumes
 
 BEYOND_LIMIT = template(
     "predict.beyond-the-models-limit",
@@ -62,14 +63,19 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger
     fit: GpuFit | None = None
     answer: EngineAnswer | LlamaAnswer | None = None
+    volumes: Volumes | None = None
 
     def entries(self, name: str) -> tuple[Entry, ...]:
-        """The entries of that name, one for each GPU."""
-        return tuple(entry for entry in self.ledger.entries if entry.name == name)
+        """The entries of that name: one for each GPU, or that of the server."""
+        return tuple(entry for entry in self._all() if entry.name == name)
 
     def entry_names(self) -> tuple[str, ...]:
         """The names that `entries` knows."""
-        return tuple(dict.fromkeys(entry.name for entry in self.ledger.entries))
+        return tuple(dict.fromkeys(entry.name for entry in self._all()))
+
+    def _all(self) -> tuple[Entry, ...]:
+        server = (*self.volumes.storage, *self.volumes.ram) if self.volumes else ()
+        return (*self.ledger.entries, *server)
 
     def worst_device(self) -> str:
         """The GPU that needs most."""

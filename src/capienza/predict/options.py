@@ -35,8 +35,8 @@ NEUTRAL_ENGINE_OPTIONS = frozenset(
 NEUTRAL_TRAINING_OPTIONS = frozenset(
     {
         "alpha", "attention", "bf16", "checkpoint", "dropout", "epochs", "eval", "eval_microbatch", "export", "fp16",
-        "gradient_checkpointing", "learning_rate", "loss", "lora_alpha", "lora_dropout", "packing", "seed", "targets",
-        "warmup",
+        "gradient_checkpointing", "learning_rate", "loss", "lora_alpha", "lora_dropout", "packing", "save_only_model",
+        "save_total_limit", "seed", "targets", "warmup",
     }
 )  # fmt: skip
 ON_GPU_CACHES = ("dynamic", "static", "quantized")

@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from capienza.card.model import Card
+from capienza.errors import Message
 from capienza.i18n.translator import Say
-from capienza.report.blocks import Document, Heading, Paragraph, Table
+from capienza.report.blocks import Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import TASK_LABELS, label
+from capienza.report.messages import message_data, sentence
 from capienza.report.tool import TOOL
 
 CARD_SCHEMA = "capienza.card/1"
 
 
-def card_data(card: Card) -> dict[str, Any]:
-    """The card as it was understood: sizes in bytes, dates with their offset."""
-    return {"schema": CARD_SCHEMA, "tool": TOOL, "ok": True, "card": card}
+def card_data(card: Card, findings: tuple[Message, ...] = ()) -> dict[str, Any]:
+    """The card as it was understood: sizes in bytes, dates with their offset; `findings` do not make it unusable."""
+    found = [message_data(finding) for finding in findings]
+    return {"schema": CARD_SCHEMA, "tool": TOOL, "ok": True, "findings": found, "card": card}
 
 
-def card_document(card: Card, say: Say) -> Document:
-    """What the card requires, and which requirements it does not state."""
+def card_document(card: Card, findings: tuple[Message, ...], say: Say) -> Document:
+    """What the card requires, which requirements it does not state, and what its model contradicts."""
     requirements = {
         say("required tokens"): card.tokens.required,
         say("concurrency") if card.task == "inference" else say("microbatch"): card.concurrency
@@ -44,6 +47,7 @@ def card_document(card: Card, say: Say) -> Document:
             )
         ),
         Table(columns=(say("requirement"), say("state")), rows=rows),
+        *([Items(tuple(sentence(finding, say) for finding in findings))] if findings else []),
     )
 
 

@@ -15,6 +15,7 @@ from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, T
 from capienza.report.labels import fit_label
 from capienza.report.messages import sentence
 from capienza.report.offers import findings_blocks
+from capienza.report.ranking import place_cell, ranking_blocks
 
 KEPT_ROWS = 40
 """Rows of one table that a page shows; how many it leaves out is said below it."""
@@ -53,7 +54,8 @@ def decide_document(decided: Decided, summary: Summary, gpus: Mapping[str, GpuCo
     ]
     for one in summary.shortlist.lists:
         blocks += _list(one, summary.by_offer, say)
-    notes = (*summary.shortlist.notes, *decided.record_findings)
+    blocks += ranking_blocks(decided.card, summary, say)
+    notes = (*decided.card_findings, *summary.shortlist.notes, *decided.record_findings)
     if notes:
         blocks.append(Items(tuple(sentence(note, say) for note in notes)))
     blocks += _excluded(summary, say)
@@ -151,7 +153,7 @@ def _place_row(place: Place, decision: Decision, say: Say) -> tuple[str, ...]:
     if place.cost is not None and not place.cost_is_exact:
         cost = say("about {cost}", cost=cost)
     return (
-        str(place.place),
+        place_cell(place),
         place.offer,
         _prediction(decision, say),
         cost,

@@ -13,6 +13,7 @@ from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision
 from capienza.report.messages import message_data
 from capienza.report.offers import findings_data
+from capienza.report.ranking import ranking_data, step_data
 from capienza.report.size_data import total_data
 from capienza.report.tool import TOOL
 
@@ -37,11 +38,14 @@ def head_text(decided: Decided, summary: Summary) -> str:
         "now": decided.now,
         "card": {"name": card.name, "file": card.file, "sha256": card.sha256},
         "counts": summary.counts,
+        "ranking": ranking_data(card),
+        "steps": [step_data(step) for step in summary.steps],
         "shortlist": {
             "lists": summary.shortlist.lists,
             "excluded": summary.shortlist.excluded,
             "notes": [message_data(note) for note in summary.shortlist.notes],
         },
+        "card_findings": [message_data(finding) for finding in decided.card_findings],
         "findings": findings_data(decided.findings),
         "record_findings": [message_data(finding) for finding in decided.record_findings],
     }

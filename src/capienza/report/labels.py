@@ -38,6 +38,20 @@ ENTRY_LABELS = {
     "checkpoint": mark("checkpoint"),
     "export": mark("export or merge"),
     "reserve": mark("chosen reserve"),
+    "model_files": mark("files of the model, as stored"),
+    "converted_files": mark("files in the resident format"),
+    "data": mark("data stated in the card"),
+    "checkpoint_files": mark("checkpoints kept"),
+    "checkpoint_states": mark("optimizer states in a checkpoint"),
+    "more_checkpoints": mark("more checkpoints than one"),
+    "export_files": mark("export"),
+    "outputs": mark("outputs to download"),
+    "host_loading": mark("main memory while loading"),
+    "host_buffers": mark("buffers on the host"),
+    "host_mapped": mark("layers mapped from the file"),
+    "offloaded_weights": mark("weights kept on the host"),
+    "offloaded_states": mark("optimizer states on the host"),
+    "kv_swap": mark("swap space of the cache"),
 }
 
 INPUT_LABELS = {
@@ -49,6 +63,7 @@ INPUT_LABELS = {
 
 NEED_LABELS = {
     "model layers": mark("the model's layers"),
+    "stored files": mark("the files of the model, or their number format"),
     "a rule that this version does not have": mark("a rule that this version does not have"),
 }
 

@@ -6,6 +6,7 @@ from capienza.i18n.translator import Say
 from capienza.predict.answer import Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Table
 from capienza.report.labels import TASK_LABELS, label
+from capienza.report.server import server_blocks
 from capienza.report.size import envelopes_table, fit_blocks, ledger_table, missing_blocks, notes_blocks, peaks_table
 
 
@@ -24,6 +25,7 @@ def sheet_document(sizing: Sizing, say: Say) -> Document:
         blocks += engine_blocks(sizing.answer, say)
     if sizing.fit is not None:
         blocks += fit_blocks(sizing.fit, sizing, say)
+    blocks += server_blocks(sizing, say)
     blocks += missing_blocks(sizing, say)
     blocks += notes_blocks(sizing, say)
     blocks += [Heading(say("Conditions")), Items(_conditions(sizing, say))]

@@ -43,9 +43,18 @@ def size_data(sizing: Sizing) -> dict[str, Any]:
             "reserve_taken_bytes": sizing.reserve_taken_bytes(),
         },
         "conservative_envelope": total_data(ledger.conservative_envelope()),
+        "server": _server_data(sizing),
         "engine": _engine_data(sizing),
         "fit": None if sizing.fit is None else fit_data(sizing.fit),
     }
+
+
+def _server_data(sizing: Sizing) -> dict[str, Any] | None:
+    if sizing.volumes is None:
+        return None
+    from capienza.report.server import server_data
+
+    return server_data(sizing.volumes)
 
 
 def _engine_data(sizing: Sizing) -> dict[str, Any] | None:

@@ -16,10 +16,11 @@ import msgspec
 
 from capienza.card.model import NONE, Budget, Calendar, Card
 from capienza.decide.afford import affordable_hours
-from capienza.decide.case import Case, storage_needed
+from capienza.decide.case import Case
 from capienza.decide.cost import Cost, cost_of, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
 from capienza.decide.need import NOT_STATED
+from capienza.decide.server import known_needs
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, weigh
 from capienza.decide.window import judge_calendar, settle_durations, tightest_durations
@@ -138,9 +139,10 @@ def _durations(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
     """The measurement of hypothetical durations, with the hours that the cap pays for."""
     if case.hours.is_documented:
         return ()
+    stored_bytes = known_needs(case.shared, case.card, case.sizing.volumes).storage_bytes
     hours = affordable_hours(
         case.offer,
-        lambda hours: convert(cost_of(case.offer, hours, storage_needed(case.card))),
+        lambda hours: convert(cost_of(case.offer, hours, stored_bytes)),
         cap.amount,
         case.hours.planned,
     )

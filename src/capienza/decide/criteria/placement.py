@@ -7,14 +7,17 @@ that no document states is to confirm, by name.
 
 from __future__ import annotations
 
+import msgspec
+
 from capienza.card.model import NONE, Card, Host, Placement
 from capienza.decide.case import Case, gpus_in_all, gpus_per_copy
 from capienza.decide.documents import PropertyTexts, judge_property
 from capienza.decide.need import NOT_STATED
 from capienza.decide.runs import not_completed, required_load, runs, settle_by_measuring
+from capienza.decide.server import ServerNeed, gpus_of_a_node, known_needs, most_nodes, share
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
-from capienza.errors import Message, template
+from capienza.errors import Message, phrase, template
 from capienza.evidence.claims import OUTCOME
 from capienza.evidence.rank import rank
 from capienza.evidence.record import Scope
@@ -122,16 +125,38 @@ APPLICATION = PropertyTexts(
     ),
 )
 NODE = PropertyTexts(SPLIT_IN_NODE, SPLIT_IMPOSSIBLE, NODE_UNDOCUMENTED, ASK_NODE)
+LOTS = template(
+    "decide.placement-lots",
+    "the offer is {lots} lots of {cards}: several lots in one node are nowhere promised",
+    "ask the seller which GPUs sit in one node",
+)
+COMPUTED = template(
+    "decide.server-computed",
+    "{field}: at least {floor_bytes} is computed, which a smaller server does not hold",
+    "capienza size CARD --format md shows what it is made of",
+)
+RAISED = template(
+    "decide.server-raised",
+    "{field}: the card states {stated_bytes}, and at least {floor_bytes} is computed; the larger counts",
+    "correct {field} in the card",
+)
+SHARED_OUT = template(
+    "decide.server-shared-out",
+    "one copy may lie on {nodes} nodes: one of them holds at least that much of {whole_bytes}",
+)
+STOCK = template("decide.stock", "stock: {stock}, looked up on {date}; a notice that proves nothing")
+STOCK_UNDATED = template("decide.stock-undated", "stock: {stock}, with no date; a notice that proves nothing")
+STOCK_WORDS = {"available": phrase("available"), "limited": phrase("limited"), "none": phrase("none in stock")}
 
 
 def judge(case: Case) -> CriterionVerdict:
     """Is every component's place documented and, where the model is divided, verified?"""
-    return conclude(CRITERION, [*_placement(case), *_host(case)])
+    return conclude(CRITERION, [*_placement(case), *_host(case), *_wishes(case)])
 
 
 def same_for_all(card: Card) -> bool:
-    """Does the card ask nothing of an offer here? Then one verdict holds for every offer."""
-    return not isinstance(card.placement, Placement) and not isinstance(card.host, Host)
+    """Is an offer asked for nothing here? A card that states no host still has needs that are computed."""
+    return not isinstance(card.placement, Placement) and card.host == NONE
 
 
 def _placement(case: Case) -> list[Finding]:
@@ -163,10 +188,11 @@ def _gpus(case: Case) -> Finding:
 def _node(case: Case, placement: Placement) -> Finding:
     """Tensor and expert parallel divide every layer, which needs one node; pipeline stages may cross."""
     copy, inside = gpus_per_copy(case.card), max(placement.tensor_parallel, placement.expert_parallel)
-    within = judge_property(
-        case, "gpus_per_node", case.offer.gpus_per_node, lambda value: value >= inside, NODE, needed=inside
-    )
-    per_node = case.offer.gpus_per_node
+    per_node = gpus_of_a_node(case.offer)
+    within = judge_property(case, "gpus_per_node", per_node, lambda value: value >= inside, NODE, needed=inside)
+    if within.truth is Truth.UNKNOWN and case.offer.lots > 1:
+        lots = LOTS(lots=case.offer.lots, cards=case.offer.cards)
+        return msgspec.structs.replace(within, reasons=(*within.reasons, lots))
     if within.truth is not Truth.TRUE or per_node is None or per_node >= copy:
         return within
     link = case.offer.node_link_gbit_s
@@ -217,15 +243,28 @@ def _host(case: Case) -> list[Finding]:
     host = case.card.host
     if host == NONE:
         return [_left_out("host")]
-    if not isinstance(host, Host):
-        return [_unstated("host")]
-    server = case.offer.host
-    return [
-        _interconnect(case, host),
-        _size(case, "host.ram", "ram_bytes", host.ram_bytes, server.ram_bytes, RAM),
-        _size(case, "host.storage", "disk_bytes", host.storage_bytes, server.disk_bytes, STORAGE),
-        _application(case, host),
+    is_stated = isinstance(host, Host)
+    server, needs = case.offer.host, known_needs(case.shared, case.card, case.sizing.volumes).by_field
+    unstated = None if is_stated else "host"
+    sizes = [
+        _size(case, needs["host.ram"], "ram_bytes", server.ram_bytes, RAM, unstated),
+        _size(case, needs["host.storage"], "disk_bytes", server.disk_bytes, STORAGE, unstated),
     ]
+    return [_interconnect(case, host), *sizes, _application(case, host)] if isinstance(host, Host) else sizes
+
+
+def _wishes(case: Case) -> list[Finding]:
+    """What the seller only announces: shown, and never part of the verdict."""
+    stock, date = case.offer.stock, case.offer.stock_checked_at
+    if stock is None:
+        return []
+    key = ("stock", stock, date)
+    known: list[Finding] | None = case.shared.get(key)
+    if known is None:
+        word = STOCK_WORDS[stock]
+        reason = STOCK_UNDATED(stock=word) if date is None else STOCK(stock=word, date=date.isoformat())
+        known = case.shared[key] = [Finding(truth=None, reasons=(reason,))]
+    return known
 
 
 def _interconnect(case: Case, host: Host) -> Finding:
@@ -244,12 +283,45 @@ def _is_divided(card: Card) -> bool:
     return gpus_in_all(card) > 1 or not isinstance(card.placement, Placement)
 
 
-def _size(case: Case, field: str, quantity: str, needed: object, offered: int | None, texts: PropertyTexts) -> Finding:
-    if needed == NONE:
-        return _left_out(field)
-    if not isinstance(needed, int):
-        return _unstated(field)
-    return judge_property(case, quantity, offered, lambda value: value >= needed, texts, needed_bytes=needed)
+def _size(
+    case: Case, need: ServerNeed, quantity: str, offered: int | None, texts: PropertyTexts, unstated: str | None
+) -> Finding:
+    """Is it documented as needed? Of the need stated and the one computed the larger counts.
+
+    A need that the card does not state (`unstated` names the field to write) can exclude by what is computed.
+    """
+    if need.stated == NONE:
+        return _left_out(need.field)
+    nodes = most_nodes(case.card, case.offer) if need.floor_bytes else 1
+    least = share(need.floor_bytes, nodes)
+    stated = need.stated if isinstance(need.stated, int) else None
+    if stated is None and not least:
+        return _unstated(unstated or need.field)
+    needed = max(stated or 0, least)
+    found = judge_property(case, quantity, offered, lambda value: value >= needed, texts, needed_bytes=needed)
+    if stated is not None and stated >= least:
+        return found
+    words = _computed(case, need, least, nodes)
+    if stated is not None or found.truth is Truth.FALSE:
+        return msgspec.structs.replace(found, reasons=(*found.reasons, *words))
+    missing = NOT_STATED(field=unstated or need.field)
+    return msgspec.structs.replace(found, truth=Truth.UNKNOWN, reasons=(missing, *words), settle=(missing,))
+
+
+def _computed(case: Case, need: ServerNeed, least: int, nodes: int) -> tuple[Message, ...]:
+    """What is computed of a need, and how much of it one node holds; the same for all offers of a card class."""
+    key = ("computed", need.field, nodes)
+    known: tuple[Message, ...] | None = case.shared.get(key)
+    if known is None:
+        stated = need.stated
+        told = (
+            RAISED(field=need.field, stated_bytes=stated, floor_bytes=least)
+            if isinstance(stated, int)
+            else COMPUTED(field=need.field, floor_bytes=least)
+        )
+        spread = (SHARED_OUT(nodes=nodes, whole_bytes=need.floor_bytes),) if nodes > 1 else ()
+        known = case.shared[key] = (told, *spread)
+    return known
 
 
 def _application(case: Case, host: Host) -> Finding:

@@ -1,7 +1,9 @@
 """Quality: each metric of the card, on the frozen corpus, against thresholds fixed before looking.
 
 A quality result states one word for each metric, with the thresholds it was judged by as basis; thresholds that
-differ from the card's do not count. Every metric must pass: a good one never buys off a bad one.
+differ from the card's do not count, and neither does a success without a plan made before it (`plans`). Every metric
+must pass: a good one never buys off a bad one. No format is admitted for free: a changed weight or cache format needs
+its own result, and so does the one that the model is published in, which is the reference of the comparison.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from capienza.card.model import NONE, Metric, Quality
 from capienza.decide.case import Case
 from capienza.decide.need import IDENTITY, NOT_STATED, unstated
+from capienza.decide.plans import unplanned
 from capienza.decide.runs import card_file
 from capienza.decide.verdict import CriterionVerdict, Finding, cite
 from capienza.decide.weigh import Stance, conclude, in_scope, shorten, weigh
@@ -54,6 +57,21 @@ UNEVALUATED = template(
     "no result in scope for {metric} on {corpus}",
     "collect the outputs, compare them under the thresholds, and record the result",
 )
+CHANGED_WEIGHTS = template(
+    "decide.quality-changed-weights",
+    "the weights are held in {format}, and the model is published in {stored}: a changed format needs its own result",
+    "no published score of {stored} speaks for {format}",
+)
+CHANGED_CACHE = template(
+    "decide.quality-changed-cache",
+    "the cache is held in {format}, and the model computes in {stored}: a changed format needs its own result",
+    "no published score of {stored} speaks for {format}",
+)
+REFERENCE = template(
+    "decide.quality-reference",
+    "the weights are held in {format}, as published: the reference format counts only when its own result is there",
+    "run the reference on the same corpus, under the same plan",
+)
 SETTLE = template(
     "decide.settle-quality",
     "compare {metric} ({thresholds}) on {corpus} with the engine, version and format that are sized",
@@ -98,14 +116,14 @@ def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
         if not any(subject.name == corpus and subject.sha256 for subject in record.subject):
             reasons.append(OTHER_CORPUS(record=record.id[:12], corpus=corpus))
             continue
-        stance, doubts = _result(case, record, metric)
+        stance, doubts = _result(case, record, metric, corpus)
         stances += [stance] if stance else []
         reasons += doubts
     finding = weigh(stances)
     if finding.truth is not Truth.UNKNOWN:
         return finding
     if not stances:
-        reasons.insert(0, UNEVALUATED(metric=metric.name, corpus=corpus))
+        reasons = [UNEVALUATED(metric=metric.name, corpus=corpus), *_formats(case), *reasons]
     thresholds = threshold_text(metric.min, metric.max_regression)
     settle = SETTLE(metric=metric.name, thresholds=thresholds, corpus=corpus, card=card_file(case))
     return Finding(
@@ -117,7 +135,21 @@ def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
     )
 
 
-def _result(case: Case, record: Record, metric: Metric) -> tuple[Stance | None, list[Message]]:
+def _formats(case: Case) -> list[Message]:
+    """Whether the formats that are sized are those of the model as published; nothing where that is not known."""
+    sizing = case.sizing
+    weights, stored = sizing.weight_format, sizing.stored_weight_format
+    cache, computed = sizing.kv_format, sizing.model_kv_format
+    found = []
+    if weights and stored:
+        changed = CHANGED_WEIGHTS(format=weights, stored=stored)
+        found.append(changed if weights != stored else REFERENCE(format=weights))
+    if cache and computed and cache != computed:
+        found.append(CHANGED_CACHE(format=cache, stored=computed))
+    return found
+
+
+def _result(case: Case, record: Record, metric: Metric, corpus: str) -> tuple[Stance | None, list[Message]]:
     """What a result on the card's corpus says of one metric, or why it says nothing."""
     short, thresholds = record.id[:12], threshold_text(metric.min, metric.max_regression)
     claims = find(record, metric.name)
@@ -131,7 +163,7 @@ def _result(case: Case, record: Record, metric: Metric) -> tuple[Stance | None, 
         missed = MISSED(record=short, metric=metric.name, thresholds=thresholds)
         return Stance(says="violates", rank=weight, evidence=evidence, reasons=(missed,)), []
     if words == {SATISFIED}:
-        weak = case.evidence.weak.get(record.id)
+        weak = (*case.evidence.weak.get(record.id, ()), *unplanned(case, record, corpus, metric.name, thresholds))
         if weak:
             return None, list(weak)
         met = MET(record=short, metric=metric.name, thresholds=thresholds)

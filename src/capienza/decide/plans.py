@@ -1,0 +1,74 @@
+"""Was a quality result planned? The plan fixes corpus and thresholds before any output is looked at.
+
+Order is proved by reference: a result that holds the id of its plan among its inputs cannot be older than the plan,
+since the id is a digest of the plan's content. A result without a plan may have chosen its margins after looking, so it
+supports nothing. It may still establish a failure: leaving the plan out must not help an offer.
+"""
+
+from __future__ import annotations
+
+from capienza.decide.case import Case
+from capienza.errors import Message, template
+from capienza.evidence.claims import find
+from capienza.evidence.record import Record
+from capienza.evidence.standing import record_references
+
+NO_PLAN = template(
+    "decide.quality-without-plan",
+    "record {record} names no plan among its inputs, so its thresholds may have been chosen after looking",
+    "record the plan first, and put its id into the inputs of the result",
+)
+BEFORE_PLAN = template(
+    "decide.quality-before-plan",
+    "record {record} is dated {date}, before its plan {plan} of {planned}",
+    "compare again under the plan, and check the clocks of both machines",
+)
+CORPUS_CHANGED = template(
+    "decide.quality-corpus-changed",
+    "record {record} was made on another {corpus} than plan {plan} fixes: the digests differ",
+    "compare again on the frozen corpus, or record a new plan for the new one",
+)
+PLAN_WITHOUT_CORPUS = template(
+    "decide.plan-without-corpus",
+    "plan {plan} does not fix {corpus} with its digest",
+    "record a plan that names the corpus with its sha256 as subject",
+)
+PLAN_OTHER_THRESHOLDS = template(
+    "decide.plan-other-thresholds",
+    "plan {plan} fixes {metric} at {found}; the card says {thresholds}",
+    "record a new plan with the card's thresholds, then compare again",
+)
+
+
+def unplanned(case: Case, result: Record, corpus: str, metric: str, thresholds: str) -> tuple[Message, ...]:
+    """Why a result does not count as planned; empty when one of its plans holds for it.
+
+    A plan that is not in the set, or that was withdrawn, is no plan: the standing of the result says the former.
+    """
+    named = [record for record in case.evidence.plans if record.id in record_references(result)]
+    if not named:
+        return (NO_PLAN(record=result.id[:12]),)
+    found = [_doubts(plan, result, corpus, metric, thresholds) for plan in named]
+    return () if any(not doubts for doubts in found) else tuple(doubt for doubts in found for doubt in doubts)
+
+
+def _doubts(plan: Record, result: Record, corpus: str, metric: str, thresholds: str) -> list[Message]:
+    short, record = plan.id[:12], result.id[:12]
+    doubts: list[Message] = []
+    if result.date < plan.date:
+        date, planned = result.date.isoformat(), plan.date.isoformat()
+        doubts.append(BEFORE_PLAN(record=record, date=date, plan=short, planned=planned))
+    fixed, used = _digests(plan, corpus), _digests(result, corpus)
+    if not fixed:
+        doubts.append(PLAN_WITHOUT_CORPUS(plan=short, corpus=corpus))
+    elif used != fixed:
+        doubts.append(CORPUS_CHANGED(record=record, corpus=corpus, plan=short))
+    stated = {claim.basis or "" for claim in find(plan, metric)}
+    if stated - {thresholds}:
+        found = "; ".join(sorted(stated))
+        doubts.append(PLAN_OTHER_THRESHOLDS(plan=short, metric=metric, found=found, thresholds=thresholds))
+    return doubts
+
+
+def _digests(record: Record, corpus: str) -> set[str]:
+    return {subject.sha256 for subject in record.subject if subject.name == corpus and subject.sha256}
