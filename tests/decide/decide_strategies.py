@@ -1,26 +1,28 @@
-"""Random worlds: cards, offers, predictions and records, good ones more often than not."""
+"""Random worlds: a scene with up to three twists, and records of all kinds, ranks and plans, good ones more often.
+
+A recipe makes one or more records for a scene; one that withdraws or repeats an earlier record sees those drawn
+before it. Recipes of `GOOD` make records that can only support; those of `OTHER` may say anything.
+"""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from typing import Any, NamedTuple
 
+from decide_scenes import CARD_TWISTS, OFFER_TWISTS, SCENES, SIZING_TWISTS, Scene, Twist
 from decide_world import (
-    GOOD_RECORDS,
+    MODEL,
     NOW,
     QUALITY_PLAN,
     REPORTED,
-    SCOPE,
     at,
     change,
-    make_capacity,
-    make_card,
     make_document,
-    make_ledger,
-    make_offer,
     make_oom,
     make_quality,
     make_run,
-    make_sizing,
     make_waiver,
     peaks,
     run_claims,
@@ -28,170 +30,331 @@ from decide_world import (
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from capienza.card.model import Budget, Engine, Host, Placement, Reasoned, TokenCount, Tokens
-from capienza.catalog.offer import Document, OfferHost, Price
 from capienza.decide.engine import decide
-from capienza.decide.verdict import TRUTH_OF
+from capienza.decide.verdict import TRUTH_OF, Decision
+from capienza.evidence.claims import threshold_text
 from capienza.evidence.record import Claim, Record, Scope
 from capienza.evidence.store import seal
-from capienza.units import GIB, Money
+from capienza.units import GIB
 
-LAW = settings(max_examples=300, deadline=None)
+EXAMPLES = 2_000
+LAW = settings(max_examples=EXAMPLES, deadline=None)
+FEWER = settings(max_examples=300, deadline=None)
+"""For what is no law of the decision, and costs more."""
+CRITERIA = ("workload", "compatibility", "memory", "quality", "placement", "budget")
+HERE = "rtx4090-1x3d"
 
-scopes = st.sampled_from(
-    [
-        *[SCOPE] * 8,
-        change(SCOPE, tokens=9000, concurrency=8),
-        change(SCOPE, tokens=4096),
-        change(SCOPE, concurrency=1),
-        change(SCOPE, tokens=4096, concurrency=8),
-        change(SCOPE, offer="rtx4090-1x3d"),
-        change(SCOPE, provider="example"),
-        change(SCOPE, gpu="l4"),
-        change(SCOPE, engine_version="0.11.3"),
-        change(SCOPE, configuration="engine.enforce_eager=true"),
-        change(SCOPE, revision=None),
+Recipe = Callable[[Scene, list[Record]], Iterable[Record]]
+Shift = Callable[[Scope], Scope]
+
+
+def _shift(**fields: Any) -> Shift:
+    return lambda scope: change(scope, **fields)
+
+
+def _load(tokens: int, sequences: int) -> Shift:
+    def shift(scope: Scope) -> Scope:
+        at_once = "microbatch" if scope.microbatch else "concurrency"
+        return change(scope, **{"tokens": tokens, at_once: sequences})
+
+    return shift
+
+
+SAME = _shift()
+IN_SCOPE: tuple[Shift, ...] = (SAME, SAME, _load(9000, 8), _shift(offer=HERE), _shift(provider="example"))
+OUTSIDE: tuple[Shift, ...] = (
+    _load(4096, 8),
+    _load(8192, 1),
+    _shift(gpu="l4"),
+    _shift(engine_version="0.11.3"),
+    _shift(configuration="engine.enforce_eager=true"),
+    _shift(revision=None),
+    _shift(offer="another"),
+    _shift(gpus=8),
+)
+SMALLER: tuple[Shift, ...] = (SAME, _load(4096, 1), _shift(offer=HERE))
+
+
+def plan_of(number: int = 2, **fields: Any) -> Record:
+    base = {"kind": "plan", "version": "1", "date": at(1), "claims": (Claim(quantity="planned_runs", value=number),)}
+    return seal(Record(**(base | fields)))
+
+
+PLAN = plan_of()
+MISSING = "d" * 64
+PLANS: tuple[tuple[str, ...], ...] = ((), (), (PLAN.id,), (MISSING,))
+SOURCES = tuple({"source": source} for source in ("catalogue", "public_page", "contract"))
+
+
+def _each(make: Callable[..., Record], shift: Shift, *arguments: Any, **fields: Any) -> Recipe:
+    """One record for each GPU that the name may mean."""
+    return lambda scene, _: [make(shift(scope), *arguments, **fields) for scope in scene.scopes]
+
+
+def _first(make: Callable[..., Record], shift: Shift, *arguments: Any, **fields: Any) -> Recipe:
+    return lambda scene, _: [make(shift(scene.scopes[0]), *arguments, **fields)]
+
+
+def run_recipe(
+    shift: Shift, room_bytes: int, counter: str = "device", outcome: str | None = "completed", **fields: Any
+) -> Recipe:
+    """A run of the scene's whole cycle, on every GPU, for each GPU the name may mean."""
+    cut = {name: fields.pop(name) for name in ("truncated", "dropped") if name in fields}
+    phases = fields.pop("phases", None)
+
+    def records(scene: Scene, _: list[Record]) -> list[Record]:
+        measured = peaks(REPORTED - room_bytes, counter, scene.phases if phases is None else phases, scene.gpus)
+        claims = run_claims(outcome, measured=measured, **cut)
+        return [make_run(shift(scope), claims, **fields) for scope in scene.scopes]
+
+    return records
+
+
+def quality_recipe(shift: Shift, value: str = "satisfied", **fields: Any) -> Recipe:
+    claims = tuple(
+        Claim(quantity=name, value=value, basis=basis)
+        for name, basis in (("exact_match", threshold_text(Decimal("0.82"), None)), ("f1", "max_regression=0.01"))
+    )
+    return _first(lambda scope, **more: make_quality(value, scope, claims=claims, **more), shift, **fields)
+
+
+def compatibility_recipe(shift: Shift, value: str, producer: dict[str, str]) -> Recipe:
+    return _first(lambda scope: make_document(value=value, scope=change(scope, gpu="any"), producer=producer), shift)
+
+
+def property_recipe(quantity: str, value: str | int, producer: dict[str, str], unit: str | None = None) -> Recipe:
+    return lambda *_: [make_document(quantity, value, Scope(offer=HERE), unit, producer=producer)]
+
+
+def rate_recipe(value: str, producer: dict[str, str], unit: str = "EUR/USD", **fields: Any) -> Recipe:
+    return lambda *_: [make_document("exchange_rate", value, Scope(), unit, producer=producer, **fields)]
+
+
+def waiver_recipe(criterion: str, scope: Scope | None = None, **fields: Any) -> Recipe:
+    return lambda *_: [make_waiver(criterion, scope, **fields)]
+
+
+def withdrawal_recipe(kind: str, back: int, **fields: Any) -> Recipe:
+    """Withdraws one of the records drawn before it, which may be a withdrawal itself."""
+
+    def records(_: Scene, before: list[Record]) -> list[Record]:
+        if not before:
+            return []
+        signed = {"producer": {"author": "A. Engineer"}, "notes": ("the counter was read wrongly",)}
+        base = {"kind": kind, "version": "1", "date": at(1, 2), "inputs": (before[-1 - back % len(before)].id,)}
+        return [seal(Record(**(base | signed | fields)))]
+
+    return records
+
+
+def plan_recipe(number: int, *, is_scoped: bool, runs: tuple[Recipe, ...] = ()) -> Recipe:
+    """A plan, and some runs that cite it."""
+
+    def records(scene: Scene, before: list[Record]) -> list[Record]:
+        scope = change(scene.scopes[0], tokens=None, concurrency=None, microbatch=None) if is_scoped else Scope()
+        plan = plan_of(number, scope=scope)
+        made = [run for recipe in runs for run in recipe(scene, before)]
+        return [plan, *(resealed(run, inputs=(*run.inputs, plan.id)) for run in made)]
+
+    return records
+
+
+def resealed(record: Record, **fields: Any) -> Record:
+    return seal(change(record, **fields, id="", sha256=""))
+
+
+def _good() -> Iterator[Recipe]:
+    for shift in IN_SCOPE:
+        for inputs in PLANS:
+            yield run_recipe(shift, 4 * GIB, inputs=inputs)
+            yield quality_recipe(shift, inputs=inputs)
+        yield run_recipe(shift, 5 * GIB, "process", version="2")
+        yield run_recipe(shift, 5 * GIB, "reserved", version="2")
+        for producer in SOURCES:
+            yield compatibility_recipe(shift, "satisfied", producer)
+    for shift in OUTSIDE:
+        yield run_recipe(shift, 4 * GIB)
+        yield quality_recipe(shift)
+    for producer in SOURCES:
+        yield property_recipe("ram_bytes", 64, producer, "GiB")
+        yield property_recipe("disk_bytes", 900, producer, "GB")
+        yield property_recipe("gpu_link", "nvlink", producer)
+        yield property_recipe("gpus_per_node", 8, producer)
+        yield property_recipe("managed_application", "Slurm", producer)
+        yield property_recipe("starts_at", "2026-12-07T00:00:00Z", producer)
+    for criterion in CRITERIA:
+        yield waiver_recipe(criterion)
+        yield waiver_recipe(criterion, Scope(model=MODEL, provider="example"))
+        yield waiver_recipe(criterion, Scope(model=MODEL))
+
+
+def _other() -> Iterator[Recipe]:
+    for shift in SMALLER:
+        for inputs in PLANS:
+            yield _each(make_oom, shift, inputs=inputs)
+        yield _first(make_oom, shift)
+        yield run_recipe(shift, 4 * GIB, truncated=2)
+        yield run_recipe(shift, 4 * GIB, outcome="failed")
+        yield run_recipe(shift, -GIB)
+        yield quality_recipe(shift, "violated")
+        for producer in SOURCES:
+            yield compatibility_recipe(shift, "violated", producer)
+    for shift in (SAME, _load(9000, 8)):
+        yield run_recipe(shift, 4 * GIB, outcome=None)
+        yield run_recipe(shift, 4 * GIB, dropped=None)
+        yield run_recipe(shift, GIB)
+        yield run_recipe(shift, 4 * GIB, phases=("load",))
+        yield run_recipe(shift, 20 * GIB)
+        yield run_recipe(shift, 4 * GIB, method="attest")
+        yield run_recipe(shift, 4 * GIB, expires=NOW)
+        yield run_recipe(shift, 4 * GIB, date=at(2))
+        yield quality_recipe(shift, "insufficient")
+        yield quality_recipe(shift, subject=())
+        yield quality_recipe(shift, "violated", inputs=(PLAN.id,))
+        yield _first(make_run, shift, (Claim(quantity="compatibility", value="violated"),), inputs=(PLAN.id,))
+    for producer in SOURCES:
+        yield property_recipe("ram_bytes", 1, producer, "GiB")
+        yield property_recipe("ram_bytes", "plenty", producer)
+        yield property_recipe("disk_bytes", 1, producer, "GB")
+        yield property_recipe("gpu_link", "pcie", producer)
+        yield property_recipe("gpus_per_node", 1, producer)
+        yield property_recipe("managed_application", "Kubernetes", producer)
+        for start in ("2026-12-30T00:00:00Z", "2026-12-10T12:00:00+01:00", "soon"):
+            yield property_recipe("starts_at", start, producer)
+        for value in ("1.1", "1.4", "1.6", "9", "x"):
+            yield rate_recipe(value, producer)
+        yield rate_recipe("0.9", producer, "USD/EUR")
+        yield rate_recipe("1.1", producer, expires=NOW)
+    for criterion in CRITERIA:
+        yield waiver_recipe(criterion, expires=NOW)
+        yield waiver_recipe(criterion, producer={})
+        yield waiver_recipe(criterion, Scope(model=MODEL, offer="another"))
+    for kind in ("invalidates", "supersedes"):
+        for back in range(3):
+            yield withdrawal_recipe(kind, back)
+        yield withdrawal_recipe(kind, 0, producer={})
+        yield withdrawal_recipe(kind, 0, expires=NOW)
+    good, oom, bad = run_recipe(SAME, 4 * GIB), _each(make_oom, SAME), quality_recipe(SAME, "violated")
+    for is_scoped in (True, False):
+        for runs in ((), (good,), (good, oom), (good, run_recipe(SAME, 5 * GIB, version="2")), (bad,), (oom, bad)):
+            yield plan_recipe(2, is_scoped=is_scoped, runs=runs)
+    yield lambda *_: [PLAN]
+
+
+GOOD, OTHER = tuple(_good()), tuple(_other())
+
+
+class Campaign(NamedTuple):
+    """A scene with a plan, its runs, and all the records."""
+
+    scene: Scene
+    planned: tuple[Record, ...]
+    records: tuple[Record, ...]
+
+
+def _announced(recipe: Recipe) -> bool:
+    """Would what the recipe makes be a run of a plan, or a plan?"""
+    made = recipe(SCENES["one"], [PLAN])
+    return any(record.kind in ("plan", "measurement", "quality_result") for record in made)
+
+
+COVERING: tuple[tuple[Recipe, ...], ...] = (
+    (),
+    (run_recipe(SAME, 4 * GIB),),
+    (run_recipe(SAME, 4 * GIB), quality_recipe(SAME)),
+    (run_recipe(SAME, 4 * GIB), quality_recipe(SAME)),
+    (run_recipe(SAME, 4 * GIB), quality_recipe(SAME), rate_recipe("1.2", SOURCES[0])),
+)
+"""What a world begins with: nothing, a run, or all that makes its scene admissible."""
+
+
+def unchanged(scene: Scene) -> Scene:
+    """No twist."""
+    return scene
+
+
+def nothing(*_: object) -> list[Record]:
+    """No record."""
+    return []
+
+
+TWISTS = tuple(
+    st.sampled_from((unchanged,) * (len(some) if number else 1) + some)
+    for number, some in enumerate(
+        (CARD_TWISTS + OFFER_TWISTS + SIZING_TWISTS, CARD_TWISTS, OFFER_TWISTS, SIZING_TWISTS)
+    )
+)
+scenes = st.builds(
+    lambda name, *twists: _twisted(SCENES[name], twists),
+    st.sampled_from(("one", "two", *SCENES)),
+    st.just(unchanged) | TWISTS[0],
+    *TWISTS[1:],
+)
+
+
+def _twisted(scene: Scene, twists: Iterable[Twist]) -> Scene:
+    for twist in twists:
+        scene = twist(scene)
+    return scene
+
+
+def records_of(scene: Scene, recipes: Iterable[Recipe]) -> list[Record]:
+    """The records of some recipes, made one after the other."""
+    made: list[Record] = []
+    for recipe in recipes:
+        made += recipe(scene, made)
+    return made
+
+
+any_recipe = st.sampled_from((nothing,) * 60 + GOOD + OTHER)
+recipes = st.builds(lambda covering, *more: (*covering, *more), st.sampled_from(COVERING), *[any_recipe] * 4)
+supporting = st.sampled_from(GOOD)
+worlds = st.builds(lambda scene, drawn: (scene, records_of(scene, drawn)), scenes, recipes)
+
+_RUNS = (
+    run_recipe(SAME, 4 * GIB),
+    run_recipe(_load(9000, 8), 4 * GIB),
+    run_recipe(SAME, 4 * GIB, truncated=2),
+    run_recipe(SAME, 4 * GIB, outcome="failed"),
+    run_recipe(SAME, -GIB),
+    _each(make_oom, SAME),
+    _each(make_run, SAME, (Claim(quantity="compatibility", value="violated"),)),
+)
+_RESULTS = tuple(quality_recipe(SAME, value) for value in ("satisfied", "violated", "insufficient"))
+_UNPLANNED = tuple(recipe for recipe in GOOD + OTHER if not _announced(recipe))
+
+
+def _planned(scene: Scene, is_scoped: bool, runs: tuple[Recipe, ...], unplanned: tuple[Recipe, ...]) -> Campaign:
+    scope = change(scene.scopes[0], gpu=None, tokens=None, concurrency=None, microbatch=None) if is_scoped else Scope()
+    plan = plan_of(len(runs) // 2, scope=scope)
+    planned = [
+        resealed(record, version=f"planned-{number}", inputs=(*record.inputs, plan.id))
+        for number, recipe in enumerate(runs)
+        for record in recipe(scene, [])
     ]
-)
-PLAN = seal(Record(kind="plan", version="1", date=at(1), claims=(Claim(quantity="planned_runs", value=2),)))
-plans = st.sampled_from([(), (), (PLAN.id,), ("d" * 64,)])
-sources = st.sampled_from(["", "catalogue", "public_page", "contract"]).map(lambda source: {"source": source})
-OFFER_SCOPE = Scope(offer="rtx4090-1x3d")
-
-positive_records = st.one_of(
-    st.builds(
-        lambda scope, inputs, room, counter: make_run(
-            scope, run_claims(measured=peaks(REPORTED - room, counter)), inputs=inputs
-        ),
-        scopes,
-        plans,
-        st.sampled_from([4 * GIB, 5 * GIB]),
-        st.sampled_from(["device", "process", "reserved"]),
-    ),
-    st.builds(lambda scope, inputs: make_quality(scope=scope, inputs=inputs), scopes, plans),
-    st.builds(
-        lambda scope, producer: make_document(scope=change(scope, gpu="any"), producer=producer), scopes, sources
-    ),
-    st.builds(
-        lambda value, producer: make_document("ram_bytes", value * GIB, OFFER_SCOPE, producer=producer),
-        st.sampled_from([64, 128]),
-        sources,
-    ),
-    st.builds(
-        lambda value, producer: make_document("starts_at", value, OFFER_SCOPE, producer=producer),
-        st.sampled_from(["2026-12-07T00:00:00Z", "2026-12-08T00:00:00+01:00"]),
-        sources,
-    ),
-    st.sampled_from(["memory", "quality", "workload", "compatibility", "placement", "budget"]).map(make_waiver),
-)
-other_records = st.one_of(
-    st.builds(lambda scope, inputs: make_oom(scope, inputs=inputs), scopes, plans),
-    st.builds(
-        lambda scope, cut, outcome, measured: make_run(scope, run_claims(outcome, cut, cut, measured)),
-        scopes,
-        st.sampled_from([0, 2, None]),
-        st.sampled_from(["completed", "failed", None]),
-        st.sampled_from([peaks(REPORTED - GIB), peaks(REPORTED + 1), peaks(phases=("load",)), ()]),
-    ),
-    st.builds(make_quality, st.sampled_from(["violated", "insufficient"]), scopes),
-    st.builds(lambda scope, producer: make_document(value="violated", scope=scope, producer=producer), scopes, sources),
-    st.builds(
-        lambda quantity, value, producer: make_document(quantity, value, OFFER_SCOPE, producer=producer),
-        st.sampled_from(["ram_bytes", "starts_at"]),
-        st.sampled_from([GIB, "2026-12-30T00:00:00Z", "plenty"]),
-        sources,
-    ),
-    st.builds(
-        lambda value, producer: make_document("exchange_rate", value, Scope(), unit="EUR/USD", producer=producer),
-        st.sampled_from(["1.1", "1.2", "9", "x"]),
-        sources,
-    ),
-    st.just(PLAN),
-    st.builds(lambda scope: make_run(scope, expires=NOW), scopes),
-)
-record_sets = st.builds(
-    lambda base, more: [*base, *more],
-    st.sampled_from([(), GOOD_RECORDS, GOOD_RECORDS[:1]]),
-    st.lists(positive_records | other_records, max_size=5),
-)
-
-cards = st.builds(
-    lambda margin, quality, host, budget, calendar, engine, tokens, placement: make_card(
-        **{
-            "margin": margin,
-            "engine": engine,
-            "tokens": tokens,
-            "placement": placement,
-            **({"quality": quality} if quality != "world" else {}),
-            **({"host": host} if host != "world" else {}),
-            **({"budget": budget} if budget != "world" else {}),
-            **({"calendar": calendar} if calendar != "world" else {}),
-        }
-    ),
-    st.sampled_from([Reasoned(amount_bytes=2 * GIB, reason="spread")] * 6 + [Reasoned(amount_bytes=GIB), None]),
-    st.sampled_from([*["world"] * 6, "none", None]),
-    st.sampled_from([*["world"] * 6, "none", None, Host(managed_application="Slurm", interconnect="nvlink")]),
-    st.sampled_from([*["world"] * 6, "none", None, Budget(cap=Money(Decimal(1), "USD"))]),
-    st.sampled_from([*["world"] * 6, "none", None]),
-    st.sampled_from([Engine(name="vllm", version="0.11.2")] * 9 + [Engine(name="vllm"), None]),
-    st.sampled_from([Tokens(required=TokenCount(total=8192))] * 9 + [Tokens()]),
-    st.sampled_from([Placement(gpus=1)] * 9 + [Placement(gpus=2, tensor_parallel=2), None, "none"]),
-)
-prices = st.builds(
-    Price,
-    kind=st.sampled_from(["total"] * 5 + ["per_gpu_hour", "per_node_hour"]),
-    money=st.sampled_from([(5, "USD"), (47, "USD"), (50, "USD"), (400, "USD"), (40, "EUR"), None]).map(
-        lambda price: price and Money(Decimal(price[0]), price[1])
-    ),
-    term_hours=st.sampled_from([None, *[Decimal(72)] * 4, Decimal(24)]),
-    starts_at=st.sampled_from([None, *[at(7)] * 4, at(12)]),
-    tax_included=st.sampled_from([True, True, None, None, False]),
-    interruptible=st.sampled_from([*[None] * 6, True]),
-)
-offers = st.builds(
-    make_offer,
-    cards=st.sampled_from([1, 1, 2]),
-    gpus_per_node=st.sampled_from([1, 2, None]),
-    gpu_link=st.sampled_from([None, "pcie", "nvlink"]),
-    host=st.builds(
-        OfferHost,
-        ram_bytes=st.sampled_from([None, GIB, *[64 * GIB] * 4]),
-        disk_bytes=st.sampled_from([None, *[10**12] * 4]),
-    ),
-    price=prices,
-    document=st.sampled_from(
-        [Document(id="q", version="1", retrieved=at(1))] * 12
-        + [None, Document(id="q"), Document(id="q", retrieved=at(1), valid_until=NOW)]
-    ),
-)
-CAPACITIES = [
-    *[make_capacity()] * 7,
-    make_capacity(smallest_bytes=None, cuda_total_bytes=None),
-    make_capacity(largest_bytes=None, smallest_bytes=None, cuda_total_bytes=None),
-    None,
-]
-sizings = st.builds(
-    lambda floor, limit, reach, context, capacity: make_sizing(
-        ledger=None if floor is None else make_ledger(floor * GIB, (floor + 2) * GIB, (floor + 4) * GIB),
-        max_positions=limit,
-        stretched_positions=reach,
-        context_bytes=context,
-        capacity=capacity,
-    ),
-    st.sampled_from([15, 15, 15, 15, 15, 23, 30, None]),
-    st.sampled_from([None, *[40960] * 5, 4096]),
-    st.sampled_from([None, None, 131_072]),
-    st.sampled_from([None, GIB]),
-    st.sampled_from(CAPACITIES),
-)
-worlds = st.fixed_dictionaries({"card": cards, "offer": offers, "sizing": sizings, "records": record_sets})
+    others: list[Record] = [plan, *planned]
+    for recipe in unplanned:
+        others += recipe(scene, others)
+    return Campaign(scene, (plan, *planned), tuple(others))
 
 
-def judge(card, offer, sizing, records, now=NOW):
-    return next(decide(card, [offer], lambda *_: sizing, (*records, QUALITY_PLAN), now))
+campaigns = st.builds(
+    lambda scene, is_scoped, run, result, more: _planned(scene, is_scoped, (*run, *result), more),
+    scenes,
+    st.booleans(),
+    st.tuples(*[st.sampled_from(_RUNS)] * 2),
+    st.tuples(*[st.sampled_from(_RESULTS)] * 2),
+    st.tuples(*[st.sampled_from((nothing,) * 20 + _UNPLANNED)] * 3),
+)
+"""Plans with all their runs, two measured and two of quality, beside documents, waivers and withdrawals."""
 
 
-def truths(decision):
+def judge(scene: Scene, records: Iterable[Record], now: datetime.datetime = NOW) -> Decision:
+    """The decision on the scene's offer."""
+    return next(decide(scene.card, [scene.offer], lambda *_: scene.sizing, (*records, QUALITY_PLAN), now))
+
+
+def truths(decision: Decision) -> dict[str, Any]:
     """The value of every applicable criterion by name, and of the whole."""
     values = {row.criterion: row.truth for row in decision.criteria if row.truth is not None}
     return values | {"all": TRUTH_OF[decision.state]}

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import msgspec
-from decide_strategies import LAW, PLAN, judge, offers, record_sets, worlds
+from decide_scenes import OFFER_TWISTS, SCENES
+from decide_strategies import CRITERIA, FEWER, LAW, judge, recipes, records_of, worlds
 from decide_world import (
     NOW,
     QUALITY_PLAN,
     change,
     codes,
     make_capacity,
-    make_card,
     make_ledger,
-    make_offer,
-    make_oom,
-    make_run,
     make_sizing,
     make_waiver,
 )
@@ -41,9 +38,9 @@ def capacity_between(smallest, largest):
     st.integers(18, 30),
     st.integers(0, 6),
     st.integers(0, 6),
-    record_sets,
+    recipes,
 )
-def test_widening_a_range_never_settles(figures, widen, capacity, narrower, wider, records):
+def test_widening_a_range_never_settles(figures, widen, capacity, narrower, wider, drawn):
     """Widening what is predicted, or what the card may hold, never turns unknown into a definite value."""
     floor, expected, ceiling = (figure * GIB for figure in figures)
     lowest = None if narrower == 6 else max(0, capacity - narrower) * GIB
@@ -54,17 +51,20 @@ def test_widening_a_range_never_settles(figures, widen, capacity, narrower, wide
         ledger=make_ledger(max(0, floor - widen[0] * GIB), expected, ceiling + widen[1] * GIB),
         capacity=capacity_between(lowest, (capacity + wider) * GIB),
     )
-    before, after = (judge(make_card(), make_offer(), sizing, records).criterion("memory") for sizing in (narrow, wide))
+    scene = SCENES["one"]
+    records = records_of(scene, drawn)
+    before, after = (judge(scene._replace(sizing=sizing), records).criterion("memory") for sizing in (narrow, wide))
     if before.state == "to_confirm" and "decide.memory-below-floor" not in codes(before.reasons):
         # A reading below the proved floor is a contradiction, which a lower floor takes away.
         assert after.state == "to_confirm" or after.waiver
 
 
 @LAW
-@given(worlds, st.sampled_from(["memory", "quality", "workload", "compatibility", "placement", "budget"]))
+@given(worlds, st.sampled_from(CRITERIA))
 def test_a_waiver_never_covers_a_failure(world, criterion):
-    before = judge(**world).criterion(criterion)
-    after = judge(**world | {"records": [*world["records"], make_waiver(criterion)]}).criterion(criterion)
+    scene, records = world
+    before = judge(scene, records).criterion(criterion)
+    after = judge(scene, [*records, make_waiver(criterion)]).criterion(criterion)
     if before.state == "exclude" or before.failures:
         assert after.state == before.state
     if before.state != after.state:
@@ -72,36 +72,42 @@ def test_a_waiver_never_covers_a_failure(world, criterion):
         assert after.waiver is not None
 
 
-@LAW
-@given(worlds)
-def test_a_completed_plan_protects_negative_evidence(world):
-    """Taking any record of a plan away never admits on what is left of the plan."""
-    good = make_run(inputs=(PLAN.id,), version="good")
-    oom = make_oom(inputs=(PLAN.id,), version="oom")
-    base = [record for record in world["records"] if PLAN.id not in record.inputs and record.kind == "quality_result"]
-    for gone in (PLAN, good, oom):
-        records = [*base, *(record for record in (PLAN, good, oom) if record is not gone)]
-        assert judge(**world | {"records": records}).criterion("memory").state != "admissible"
+offers = st.builds(
+    lambda name, number, *twists: change(_offer(name, twists), id=("rtx4090-1x3d", "another", "third")[number]),
+    st.sampled_from(tuple(SCENES)),
+    st.integers(0, 2),
+    *[st.sampled_from(OFFER_TWISTS)] * 2,
+)
 
 
-@LAW
-@given(st.lists(offers, max_size=5), record_sets, st.randoms())
-def test_classes_change_nothing(some, records, random):
+def _offer(name, twists):
+    scene = SCENES[name]
+    for twist in twists:
+        scene = twist(scene)
+    return scene.offer
+
+
+@FEWER
+@given(
+    st.sampled_from(tuple(SCENES)), st.lists(offers, max_size=4, unique_by=lambda one: one.id), recipes, st.randoms()
+)
+def test_classes_change_nothing(name, some, drawn, random):
     """Judging many offers together gives what each gives alone, in whatever order they come."""
-    named = [change(offer, id=f"offer-{number}") for number, offer in enumerate(some)]
-    random.shuffle(named)
-    together = list(decide(make_card(), named, lambda *_: make_sizing(), (*records, QUALITY_PLAN), NOW))
-    assert together == [judge(make_card(), offer, make_sizing(), records) for offer in named]
+    scene = SCENES[name]
+    records = records_of(scene, drawn)
+    random.shuffle(some)
+    together = list(decide(scene.card, some, lambda *_: scene.sizing, (*records, QUALITY_PLAN), NOW))
+    assert together == [judge(scene._replace(offer=offer), records) for offer in some]
 
 
-@LAW
-@given(st.lists(offers, max_size=4), record_sets)
-def test_the_decision_record_pins_everything(some, records):
-    named = [change(offer, id=f"offer-{number}") for number, offer in enumerate(some)]
-    card = make_card()
+@FEWER
+@given(st.lists(offers, max_size=3, unique_by=lambda one: one.id), recipes)
+def test_the_decision_record_pins_everything(some, drawn):
+    scene = SCENES["one"]
+    card, records = scene.card, records_of(scene, drawn)
     made = []
-    for order in (named, list(named)):
-        decisions = list(decide(card, order, lambda *_: make_sizing(), records, NOW))
+    for order in (some, list(some)):
+        decisions = list(decide(card, order, lambda *_: scene.sizing, records, NOW))
         made.append(decision_record(card, decisions, offers_digest(reversed(order)), records, NOW))
     first, second = made
     assert canonical(first) == canonical(second)
@@ -113,7 +119,7 @@ def test_the_decision_record_pins_everything(some, records):
     assert set(first.inputs) <= {record.id for record in records}
 
 
-@LAW
+@FEWER
 @given(offers)
 def test_the_digest_of_an_offer_is_that_of_its_canonical_form(offer):
     from capienza.canon import digest

@@ -164,8 +164,9 @@ class TestWishes:
     @LAW
     @given(worlds, st.sampled_from(["available", "limited", "none"]))
     def test_no_stock_notice_changes_a_verdict(self, world, stock):
-        with_it = judge_world(**world | {"offer": change(world["offer"], stock=stock)})
-        without = judge_world(**world)
+        scene, records = world
+        with_it = judge_world(scene._replace(offer=change(scene.offer, stock=stock)), records)
+        without = judge_world(scene, records)
         assert [row.state for row in with_it.criteria] == [row.state for row in without.criteria]
 
 
@@ -221,16 +222,19 @@ ORDER = {"exclude": 0, "to_confirm": 1, "admissible": 2}
 @LAW
 @given(worlds, st.integers(0, 200), st.integers(0, 100), st.integers(0, 100))
 def test_a_larger_floor_never_helps_and_a_larger_server_never_hurts(world, disk, more, ram):
+    scene, records = world
+
     def state(disk, ram, bigger=0):
         volumes = make_volumes(Range.exact(disk * GB), Range.exact(ram * GIB))
-        sizing = change(world["sizing"], volumes=volumes)
-        host = world["offer"].host
+        sizing = change(scene.sizing, volumes=volumes)
+        host = scene.offer.host
         host = change(host, disk_bytes=None if host.disk_bytes is None else host.disk_bytes + bigger * GB)
-        made = change(world["offer"], host=host)
-        return ORDER[judge_world(**world | {"sizing": sizing, "offer": made}).criterion("placement").state]
+        made = change(scene.offer, host=host)
+        return ORDER[judge_world(scene._replace(sizing=sizing, offer=made), records).criterion("placement").state]
 
     assert state(disk + more, ram) <= state(disk, ram)
     assert state(disk, ram + more) <= state(disk, ram)
+    assert state(disk, ram, more) >= state(disk, ram)
 
 
 def test_needs_that_nobody_computed_have_no_floor():

@@ -7,6 +7,7 @@ that share it. A criterion reads a `Case` and no clock, file or network.
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -84,11 +85,28 @@ class Evidence:
         self.weak = standing.weak
         self.counting = standing.counting
         self.set_aside = standing.set_aside
+        self.unfinished = standing.unfinished
+        self.withdrawn = standing.withdrawn
         self._by_quantity = _index(self.counting)
         self.waivers = tuple(record for record in self.counting if record.kind == "waiver")
         self.plans = tuple(record for record in self.counting if record.kind == "plan")
-        self.offers = frozenset(record.scope.offer for record in self.counting if record.scope.offer)
-        self.providers = frozenset(record.scope.provider for record in self.counting if record.scope.provider)
+        heard = (*self.counting, *(record for record, _ in self.withdrawn))
+        self.offers = frozenset(record.scope.offer for record in heard if record.scope.offer)
+        self.providers = frozenset(record.scope.provider for record in heard if record.scope.provider)
+
+    @functools.cached_property
+    def in_full(self) -> Evidence:
+        """What would count if no record had been withdrawn, and no plan or source of one were missing."""
+        back = [record for record, _ in self.withdrawn]
+        counting = tuple(sorted((*self.counting, *back), key=lambda record: record.id))
+        set_aside = tuple(one for one in self.set_aside if one not in self.withdrawn)
+        return Evidence(Standing(counting=counting, weak={}, set_aside=set_aside))
+
+    @functools.cached_property
+    def curtailed(self) -> tuple[tuple[Record, tuple[Message, ...]], ...]:
+        """The records that do not speak, or not in full, though nothing but other records keeps them from it."""
+        weak = ((record, self.weak[record.id]) for record in self.counting if record.id in self.weak)
+        return (*weak, *((record, (reason,)) for record, reason in self.withdrawn))
 
     def about(self, *quantities: str) -> tuple[Record, ...]:
         """Counting records with a claim on any of these, waivers apart, sorted by id."""

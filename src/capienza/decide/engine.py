@@ -15,11 +15,12 @@ import msgspec
 from capienza.card.model import Calendar, Card
 from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread
+from capienza.decide.completeness import held_back, with_curtailed
 from capienza.decide.cost import Hours, cost_of, hours_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
 from capienza.decide.need import needs_of
-from capienza.decide.policy import CRITERIA
+from capienza.decide.policy import CRITERIA, Criterion
 from capienza.decide.preferences import preferences_met
 from capienza.decide.server import known_needs
 from capienza.decide.verdict import STATE_OF, TRUTH_OF, CriterionVerdict, Decision, Margin, Prediction
@@ -113,11 +114,7 @@ def _case(
 
 
 def _judge_class(case: Case) -> CardClass:
-    verdicts = {
-        criterion.id: apply_waivers(criterion.judge(case), case)
-        for criterion in CRITERIA
-        if criterion.same_for_all(case.card)
-    }
+    verdicts = {criterion.id: _judge(criterion, case) for criterion in CRITERIA if criterion.same_for_all(case.card)}
     prediction = predict(case.card, case.sizing)
     return CardClass(
         sizing=case.sizing,
@@ -129,10 +126,15 @@ def _judge_class(case: Case) -> CardClass:
     )
 
 
+def _judge(criterion: Criterion, case: Case) -> CriterionVerdict:
+    def judge(case: Case) -> CriterionVerdict:
+        return apply_waivers(held_back(criterion.judge(case), case), case)
+
+    return with_curtailed(judge(case), case, judge)
+
+
 def _decision(case: Case, known: CardClass) -> Decision:
-    criteria = tuple(
-        known.verdicts.get(criterion.id) or apply_waivers(criterion.judge(case), case) for criterion in CRITERIA
-    )
+    criteria = tuple(known.verdicts.get(criterion.id) or _judge(criterion, case) for criterion in CRITERIA)
     truth = all_of([TRUTH_OF[row.state] for row in criteria if row.state != "not_applicable"])
     state = STATE_OF[truth]
     calendar = case.card.calendar

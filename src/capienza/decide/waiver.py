@@ -1,12 +1,14 @@
 """Waivers: a named person lets an unknown pass, for one criterion, with a reason and an end.
 
 A waiver turns *to confirm* into *admissible (waived)*, shown as such. It never covers a criterion against which an
-established failure speaks, nor an exclusion. One without author, reason or expiry does not count.
+established failure speaks, or may speak in a run that is missing, nor an exclusion. One without author, reason or
+expiry does not count.
 """
 
 from __future__ import annotations
 
 from capienza.decide.case import Case
+from capienza.decide.completeness import missing_runs
 from capienza.decide.verdict import CriterionVerdict, cite
 from capienza.errors import Message, template
 from capienza.evidence.claims import WAIVED, author, find, has_reason
@@ -27,6 +29,11 @@ REFUSED = template(
     "waiver {record} does not count: a failure is on record",
     "a failure is withdrawn only by showing that its record is wrong",
 )
+RUN_MISSING = template(
+    "decide.waiver-run-missing",
+    "waiver {record} does not count while a run may be missing: it may have failed",
+    "add the missing run, or withdraw its plan by a record with author and reason",
+)
 
 
 def apply_waivers(verdict: CriterionVerdict, case: Case) -> CriterionVerdict:
@@ -34,6 +41,7 @@ def apply_waivers(verdict: CriterionVerdict, case: Case) -> CriterionVerdict:
     if verdict.state not in ("to_confirm", "exclude") or not case.evidence.waivers:
         return verdict
     refused: list[Message] = []
+    runs = missing_runs(verdict.criterion, case)
     for waiver in case.evidence.waivers:
         if not _speaks(waiver, verdict.criterion, case):
             continue
@@ -42,6 +50,8 @@ def apply_waivers(verdict: CriterionVerdict, case: Case) -> CriterionVerdict:
             refused.append(INCOMPLETE(record=waiver.id[:12], missing=missing))
         elif verdict.failures or verdict.state == "exclude":
             refused.append(REFUSED(record=waiver.id[:12]))
+        elif runs:
+            refused += [RUN_MISSING(record=waiver.id[:12]), *runs]
         else:
             return _waived(verdict, waiver)
     return _with(verdict, refused)
@@ -92,7 +102,7 @@ def _with(verdict: CriterionVerdict, refused: list[Message]) -> CriterionVerdict
     return CriterionVerdict(
         criterion=verdict.criterion,
         state=verdict.state,
-        reasons=(*verdict.reasons, *refused),
+        reasons=tuple(dict.fromkeys((*verdict.reasons, *refused))),
         evidence=verdict.evidence,
         settle=verdict.settle,
         failures=verdict.failures,

@@ -61,6 +61,15 @@ def first_gap(record: Record, need: Scope, fields: Iterable[str], speaks: Speaks
     return next(_gaps(record, need, fields, speaks), None)
 
 
+def contradicts(stated: Scope, need: Scope, fields: Iterable[str]) -> bool:
+    """Do both state one of these text fields or counts, and differently?"""
+    pairs = ((field, getattr(stated, field), getattr(need, field)) for field in fields)
+    return any(
+        None not in (said, needed) and said not in (needed, ANY) and not _same_but_for_case(field, said, needed)
+        for field, said, needed in pairs
+    )
+
+
 def scope_text(scope: Scope) -> str:
     """The stated fields in one line: "model=..., gpu=..."."""
     stated = ((field, getattr(scope, field)) for field in FIELDS)

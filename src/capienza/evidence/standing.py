@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from capienza.errors import Message, template
-from capienza.evidence.claims import PLANNED_RUNS, author, has_reason, whole
-from capienza.evidence.record import Record
+from capienza.evidence.claims import PLANNED_RUNS, author, find, has_reason, whole
+from capienza.evidence.record import Record, Scope
 
 _RECORD_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
 WITHDRAWING = ("supersedes", "invalidates")
@@ -50,23 +50,41 @@ PLAN_INCOMPLETE = template(
     "record {record} belongs to plan {plan}: {present} of {planned} runs are in the set",
     "add the missing runs, failed ones included",
 )
-
+PLAN_LACKS_RUNS = template(
+    "evidence.plan-lacks-runs",
+    "plan {plan}: {present} of {planned} runs are in the set, and one that is missing may have failed",
+    "add the missing runs, failed ones included, or withdraw the plan by a record with author and reason",
+)
 
 PLANNED_KINDS = ("measurement", "quality_result")
 IDENTITY = ("model", "revision", "task", "weight_format", "engine", "engine_version", "gpu", "gpus", "configuration")
 """What two runs have to share to be runs of the same plan."""
 
 
+class Unfinished(msgspec.Struct, frozen=True):
+    """A run is missing that a plan or a citation tells of: of `kind` (None: of any), about what the scope states."""
+
+    scope: Scope
+    kind: str | None
+    reason: Message
+
+
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The records of a decision at one moment, each once, sorted by id.
 
-    `counting` may speak. `weak` gives, for some of them, why they cannot support. `set_aside` do not speak at
-    all, each with the reason.
+    `counting` may speak. `weak` gives, for some of them and of those withdrawn, why they cannot support. `set_aside`
+    do not speak at all, each with the reason. `unfinished` says of what a run is missing, which may be one that failed.
     """
 
     counting: tuple[Record, ...]
     weak: Mapping[str, tuple[Message, ...]]
     set_aside: tuple[tuple[Record, Message], ...]
+    unfinished: tuple[Unfinished, ...] = ()
+
+    @property
+    def withdrawn(self) -> tuple[tuple[Record, Message], ...]:
+        """Those set aside because another record withdraws them."""
+        return tuple((record, reason) for record, reason in self.set_aside if reason.code == WITHDRAWN.code)
 
 
 def standing(records: Iterable[Record], now: datetime.datetime) -> Standing:
@@ -89,12 +107,18 @@ def standing(records: Iterable[Record], now: datetime.datetime) -> Standing:
             reason = WITHDRAWAL_UNSIGNED(record=record.id[:12])
         if reason is not None:
             set_aside.append((record, reason))
-            continue
-        counting.append(record)
-        doubts = _incomplete(record, known, plans)
-        if doubts:
-            weak[record.id] = doubts
-    return Standing(counting=tuple(counting), weak=weak, set_aside=tuple(set_aside))
+        else:
+            counting.append(record)
+        if reason is None or reason.code == WITHDRAWN.code:
+            doubts = _incomplete(record, known, plans)
+            if doubts:
+                weak[record.id] = doubts
+    return Standing(
+        counting=tuple(counting),
+        weak=weak,
+        set_aside=tuple(set_aside),
+        unfinished=tuple(_unfinished(ordered, known, withdrawn)),
+    )
 
 
 def record_references(record: Record) -> tuple[str, ...]:
@@ -135,6 +159,15 @@ def _withdrawn(records: list[Record]) -> dict[str, Message]:
     return withdrawn
 
 
+def _planned(plan: Record) -> tuple[int, str | None] | None:
+    """How many runs a plan announces, and of which kind where its claim says so as its basis."""
+    number = whole(plan, PLANNED_RUNS) if plan.kind == "plan" else None
+    if number is None:
+        return None
+    (basis, *others) = {claim.basis for claim in find(plan, PLANNED_RUNS)}
+    return number, basis if basis in PLANNED_KINDS and not others else None
+
+
 def _is_bound(record: Record, plan: Record) -> bool:
     """Is the record one of the runs that the plan announced? It cites it, or falls under the scope that it states.
 
@@ -142,9 +175,42 @@ def _is_bound(record: Record, plan: Record) -> bool:
     """
     if record.kind not in PLANNED_KINDS or record.date < plan.date:
         return False
+    announced = _planned(plan)
+    if announced is not None and announced[1] not in (None, record.kind):
+        return False
     stated = {field: getattr(plan.scope, field) for field in IDENTITY if getattr(plan.scope, field) is not None}
     covers = bool(stated) and all(getattr(record.scope, field) == value for field, value in stated.items())
     return plan.id in record.inputs or covers
+
+
+def _unfinished(
+    ordered: list[Record], known: Mapping[str, Record], withdrawn: Mapping[str, Message]
+) -> Iterator[Unfinished]:
+    """What announces or cites a record that is not there. A plan that was withdrawn announces nothing.
+
+    A plan without any run holds for all that its scope states; one with runs for what those are about.
+    """
+    for record in ordered:
+        announced = _planned(record)
+        if announced is not None and record.id not in withdrawn:
+            planned, kind = announced
+            runs = [run for run in ordered if _is_bound(run, record)]
+            groups = {(run.kind, *(getattr(run.scope, field) for field in IDENTITY)): run for run in runs}
+            if not groups:
+                yield Unfinished(record.scope, kind, _lacks_runs(record, 0, planned))
+            for run in groups.values():
+                present = _present(run, record, runs)
+                if present < planned:
+                    yield Unfinished(run.scope, run.kind, _lacks_runs(record, present, planned))
+        elif record.kind in PLANNED_KINDS:
+            for missing in record_references(record):
+                if missing not in known:
+                    reason = REFERENCE_MISSING(record=record.id[:12], missing=missing[:12])
+                    yield Unfinished(record.scope, record.kind, reason)
+
+
+def _lacks_runs(plan: Record, present: int, planned: int) -> Message:
+    return PLAN_LACKS_RUNS(plan=plan.id[:12], present=present, planned=planned)
 
 
 def _present(record: Record, plan: Record, records: Iterable[Record]) -> int:

@@ -8,6 +8,8 @@ its own result, and so does the one that the model is published in, which is the
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from capienza.card.model import NONE, Metric, Quality
 from capienza.decide.case import Case
 from capienza.decide.need import IDENTITY, NOT_STATED, unstated
@@ -107,7 +109,7 @@ def _open_fields(case: Case, quality: object) -> tuple[Message, ...]:
 
 
 def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
-    need, corpus = case.needs[0], quality.corpus or ""
+    need, corpus = case.needs[0], corpus_name(quality.corpus or "", case.card.file)
     results = [record for record in case.evidence.about(metric.name) if record.kind == "quality_result"]
     covering, reasons = in_scope(results, need, FIELDS)
     reasons += case.evidence.aside(metric.name)
@@ -147,6 +149,13 @@ def _formats(case: Case) -> list[Message]:
     if cache and computed and cache != computed:
         found.append(CHANGED_CACHE(format=cache, stored=computed))
     return found
+
+
+def corpus_name(corpus: str, card_file: str | None) -> str:
+    """The corpus as the card writes it, from the card's folder: a record names the same one wherever it is judged."""
+    folder = PurePath(card_file).parent if card_file else PurePath()
+    path = PurePath(corpus)
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else corpus
 
 
 def _result(case: Case, record: Record, metric: Metric, corpus: str) -> tuple[Stance | None, list[Message]]:
