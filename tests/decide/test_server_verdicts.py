@@ -216,7 +216,7 @@ class TestBill:
         assert self.fee(make_volumes(), Host(storage_bytes=200 * GB)).planned == Money(Decimal("67.14"), "USD")
 
 
-ORDER = {"exclude": 0, "to_confirm": 1, "admissible": 2}
+ORDER = {"exclude": 0, "to_confirm": 1, "admissible": 2, "not_applicable": 3}
 
 
 @LAW
