@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from capienza.card.model import Card, Host, Placement
+from capienza.catalog.capability import GpuTraits
 from capienza.catalog.offer import GpuClaim, Offer
+from capienza.catalog.outcome import Combination
 from capienza.decide.cost import Cost, Hours
 from capienza.decide.verdict import EvidenceRef
 from capienza.errors import Message
@@ -25,11 +27,17 @@ from capienza.truth import Truth
 
 
 class RuleFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule of the catalogue says of the combination. Satisfied is necessary, never sufficient."""
+    """What a rule of the catalogue says of the combination. Satisfied is necessary, never sufficient.
+
+    `gpu` None: of every GPU that the name may mean. `evidence` None: no rule could be applied, for that reason.
+    `is_note`: it stands in no one's way and changes something, such as the speed.
+    """
 
     truth: Truth
     reason: Message
-    evidence: EvidenceRef
+    evidence: EvidenceRef | None
+    gpu: str | None = None
+    is_note: bool = False
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +58,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     `ledger` or `capacity` None: refused, with the reason in `refusals`. Identity fields are as resolved: the
     model's name, commit and resident formats. `stretched_positions` is the length that rope_scaling reaches beyond
     `max_positions`. `context_bytes` is what the driver's context takes on one GPU, `shortfall` a
-    pool that the load does not fit into at once.
+    pool that the load does not fit into at once. `rules` is what the catalogue says of `combination`; `traits` what
+    rules look at, by the names of the needs.
     """
 
     ledger: Ledger | None = None
@@ -66,6 +75,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     context_bytes: int | None = None
     shortfall: Shortfall | None = None
     rules: tuple[RuleFinding, ...] = ()
+    combination: Combination | None = None
+    traits: dict[str, GpuTraits] = {}
     source: str = ""
 
 
