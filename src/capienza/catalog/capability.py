@@ -79,6 +79,14 @@ def traits_of(claim: GpuClaim) -> tuple[GpuTraits, ...]:
     return tuple(_of_device(load_devices()[key], claim) for key in claim.candidates)
 
 
+def alike(traits: tuple[GpuTraits, ...]) -> list[GpuTraits]:
+    """GPUs in which rules see no difference, as one with all their names."""
+    names: dict[GpuTraits, list[str]] = {}
+    for gpu in traits:
+        names.setdefault(msgspec.structs.replace(gpu, name=""), []).append(gpu.name)
+    return [msgspec.structs.replace(gpu, name=", ".join(found)) for gpu, found in names.items()]
+
+
 def _stated(claim: GpuClaim) -> GpuTraits:
     capability = parse_capability(claim.compute_capability or "")
     vendor = "AMD" if claim.gfx_arch else "NVIDIA" if capability else ""

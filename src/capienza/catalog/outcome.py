@@ -1,45 +1,26 @@
 """What the rules say of one combination on one GPU.
 
-Of each thing that rules of some software speak of, those read at the combination's release are taken. Where none was,
-those of the nearest release are (the last one before it, else the first after it): they are said, and exclude nothing.
 A rule excludes only where the engine's own source or documentation, or that of a library which this release is known
-to bring, was read at this release. Rules are judged one by one, so the strictest of them decides: the effective
-minimum is the largest over hardware, method, kernel and built code.
+to bring, was read at this release; any other that is violated is a doubt. Rules are judged one by one, so the
+strictest of them decides: the effective minimum is the largest over hardware, method, kernel and built code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from capienza.catalog import rule_texts as texts
 from capienza.catalog.capability import GpuTraits, capability_text, in_families, is_built_for
-from capienza.catalog.release import Release, build_of, parse_release
-from capienza.catalog.rules import NONE_OF_VENDOR, Rule, load_rules, pinned
+from capienza.catalog.release import parse_release
+from capienza.catalog.rules import NONE_OF_VENDOR, Rule, load_rules
+from capienza.catalog.selection import ANY_WEIGHTS, Combination, chosen
 from capienza.errors import Message, Parameter
 from capienza.truth import Truth
 
 STOPS = ("refused", "no_kernel")
-ANY_WEIGHTS = "weights:any"
-
-
-class Combination(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine, its release, and what it is asked to run. `subjects` as rules name them; `version` as written.
-
-    `packages` are versions known besides those that the engine's release brings: read in an environment, or of a host.
-    """
-
-    engine: str
-    version: str | None = None
-    release: Release | None = None
-    subjects: frozenset[str] = frozenset()
-    packages: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def known_packages(self) -> dict[str, str]:
-        """What is known to be there, with versions; what was read outweighs what the engine's release brings."""
-        return pinned(self.engine, self.release) | dict(self.packages)
+CPU_ARCH = "cpu_arch"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,15 +42,21 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outcomes(combination: Combination, gpu: GpuTraits, rules: Iterable[Rule] | None = None) -> tuple[Outcome, ...]:
-    """What each rule that applies says, in the order of the rules; one on what could not be judged where that is so."""
+    """What each rule that applies says, in the order of the rules; one on what could not be judged where that is so.
+
+    A GPU that comes with its own processor tells that much of its server.
+    """
     if gpu.contradicts:
         return (_without_rule(texts.CAPABILITY_CONTRADICTS(gpu=gpu.name)),)
     if not gpu.vendor or not (gpu.found or gpu.vendor not in ("NVIDIA", "AMD")):
         return (_without_rule(texts.NO_CAPABILITY(gpu=gpu.name)),)
-    packages = combination.known_packages
-    chosen = list(_chosen(combination, gpu, load_rules() if rules is None else rules, packages))
-    found = [_outcome(rule, is_read, combination, gpu) for rule, is_read in chosen]
-    if not any(rule.software == combination.engine and rule.vendor == gpu.vendor for rule, _ in chosen):
+    given = load_rules() if rules is None else tuple(rules)
+    taken = chosen(combination, gpu, given)
+    found = [_outcome(rule, is_read, combination, gpu) for rule, is_read in taken]
+    if gpu.cpu_arch:
+        beside = msgspec.structs.replace(combination, packages=((CPU_ARCH, gpu.cpu_arch),))
+        found += host_outcomes(beside, gpu, given)
+    if not any(rule.software == combination.engine and rule.vendor == gpu.vendor for rule, _ in taken):
         return (_without_rule(texts.NO_RULE(engine=combination.engine, gpu=gpu.name)), *found)
     stopped = {
         one.rule.subjects for one in found if one.rule and one.rule.violation in STOPS and one.met is Truth.FALSE
@@ -81,8 +68,8 @@ def outcomes(combination: Combination, gpu: GpuTraits, rules: Iterable[Rule] | N
 def host_outcomes(combination: Combination, gpu: GpuTraits, rules: Iterable[Rule] | None = None) -> tuple[Outcome, ...]:
     """What rules say of a server, by the properties in `combination.packages` that are known."""
     asked = msgspec.structs.replace(combination, subjects=frozenset({"host"}))
-    chosen = _chosen(asked, gpu, load_rules() if rules is None else rules, asked.known_packages)
-    return tuple(_outcome(rule, is_read, asked, gpu) for rule, is_read in chosen)
+    taken = chosen(asked, gpu, load_rules() if rules is None else rules)
+    return tuple(_outcome(rule, is_read, asked, gpu) for rule, is_read in taken)
 
 
 def _is_moot(rule: Rule, stopped: set[tuple[str, ...]]) -> bool:
@@ -91,49 +78,6 @@ def _is_moot(rule: Rule, stopped: set[tuple[str, ...]]) -> bool:
 
 def _without_rule(reason: Message) -> Outcome:
     return Outcome(rule=None, met=Truth.UNKNOWN, truth=Truth.UNKNOWN, reason=reason, is_read=False)
-
-
-def _chosen(
-    combination: Combination, gpu: GpuTraits, rules: Iterable[Rule], packages: Mapping[str, str]
-) -> Iterator[tuple[Rule, bool]]:
-    """The rules that apply, each with whether it was read at this release."""
-    groups: dict[tuple[str, str], list[Rule]] = {}
-    order: list[Rule] = []
-    for rule in rules:
-        if rule.concerns(combination.engine) and _applies(rule, gpu, packages):
-            asked = [subject for subject in rule.subjects if subject in combination.subjects]
-            if asked:
-                order.append(rule)
-            for subject in asked:
-                groups.setdefault((rule.software, subject), []).append(rule)
-    taken: dict[str, bool] = {}
-    for (software, _), group in groups.items():
-        release = combination.release if software == combination.engine else parse_release(packages.get(software))
-        read = [rule for rule in group if rule.covers(release)]
-        for rule in read or _nearest(group, release):
-            taken[rule.id] = taken.get(rule.id, False) or bool(read)
-    for rule in order:
-        if rule.id in taken:
-            yield rule, taken[rule.id]
-
-
-def _applies(rule: Rule, gpu: GpuTraits, packages: Mapping[str, str]) -> bool:
-    if rule.vendor not in ("", gpu.vendor):
-        return False
-    if rule.package and rule.gfx and gpu.gfx not in rule.gfx:
-        return False
-    if "host" in rule.subjects and rule.package not in packages:
-        return False
-    built = build_of(packages.get(rule.software))
-    return not (rule.build and built and rule.build != built)
-
-
-def _nearest(group: list[Rule], release: Release | None) -> list[Rule]:
-    """Those of the last release read before this one, else of the first after it; of the newest where it is unknown."""
-    spans = sorted({(rule.last or (), rule.first or ()) for rule in group})
-    before = [span for span in spans if release is None or span[0] < release]
-    taken = before[-1] if before else spans[0]
-    return [rule for rule in group if (rule.last or (), rule.first or ()) == taken]
 
 
 def _outcome(rule: Rule, is_read: bool, combination: Combination, gpu: GpuTraits) -> Outcome:

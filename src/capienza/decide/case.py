@@ -15,7 +15,7 @@ import msgspec
 from capienza.card.model import Card, Host, Placement
 from capienza.catalog.capability import GpuTraits
 from capienza.catalog.offer import GpuClaim, Offer
-from capienza.catalog.outcome import Combination
+from capienza.catalog.selection import Combination
 from capienza.decide.cost import Cost, Hours
 from capienza.decide.verdict import EvidenceRef
 from capienza.errors import Message

@@ -10,9 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from capienza.catalog.capability import GpuTraits, parse_capability
-from capienza.catalog.outcome import Combination, host_outcomes, outcomes
+from capienza.catalog.outcome import CPU_ARCH, host_outcomes, outcomes
 from capienza.catalog.release import parse_release
 from capienza.catalog.rule_texts import NOT_READ
+from capienza.catalog.selection import Combination
 from capienza.decide.case import Case
 from capienza.decide.ruling import unread_releases
 from capienza.decide.server_rules import PACKAGE_OF
@@ -98,7 +99,9 @@ def _judge(
     failed = [one for one in server if one.truth is Truth.FALSE]
     if failed and is_here:
         return _stance(record, is_here, [FAILS(record=short, reason=one.reason) for one in failed]), []
-    against = [one.reason for one in (*found, *server) if one.truth is not Truth.TRUE]
+    # An engine that is installed there settles what its processor asks of wheels.
+    judged = [one for one in (*found, *server) if one.rule is None or one.rule.package != CPU_ARCH]
+    against = [one.reason for one in judged if one.truth is not Truth.TRUE]
     why_not: list[Message] = [LEAVES_OPEN(record=short, reason=reason) for reason in against]
     releases = unread_releases(combination, found)
     if releases:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from capienza.catalog.capability import GpuTraits
-from capienza.catalog.outcome import Combination, Outcome, outcomes
+from capienza.catalog.outcome import Outcome, outcomes
 from capienza.catalog.rule_texts import NOT_READ
 from capienza.catalog.rules import Rule
+from capienza.catalog.selection import Combination
 from capienza.decide.case import RuleFinding
 from capienza.decide.verdict import EvidenceRef
 from capienza.truth import Truth

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from capienza.card.model import Card
 from capienza.card.options import plain_name
-from capienza.catalog.outcome import ANY_WEIGHTS, Combination
 from capienza.catalog.release import Release, parse_release
+from capienza.catalog.selection import ANY_WEIGHTS, Combination
 from capienza.formats.kinds import GGUF, kind_named, kinds_of
 from capienza.predict.inference.release import release as named_release
 from capienza.predict.model import Model

@@ -21,7 +21,6 @@ from capienza.predict.weights import WeightBytes, weight_bytes
 from capienza.truth import Truth
 
 if TYPE_CHECKING:
-    from capienza.catalog.capability import GpuTraits
     from capienza.catalog.outcome import Outcome
 
 IN_THE_LARGER = template(
@@ -48,19 +47,12 @@ def rule_outcomes(card: Card, model: Model, gpu: GpuFacts) -> tuple[tuple[Outcom
     """What the rules say, for each GPU that the name may mean; nothing where the card names no engine, or no GPU is."""
     if not gpu.traits or card.engine is None:
         return ()
+    from capienza.catalog.capability import alike
     from capienza.catalog.outcome import outcomes
     from capienza.predict.combination import combination_of
 
     combination = combination_of(card, model)
-    return () if combination is None else tuple(outcomes(combination, traits) for traits in _alike(gpu.traits))
-
-
-def _alike(traits: tuple[GpuTraits, ...]) -> list[GpuTraits]:
-    """GPUs in which rules see no difference, as one with all their names."""
-    names: dict[GpuTraits, list[str]] = {}
-    for gpu in traits:
-        names.setdefault(msgspec.structs.replace(gpu, name=""), []).append(gpu.name)
-    return [msgspec.structs.replace(gpu, name=", ".join(found)) for gpu, found in names.items()]
+    return () if combination is None else tuple(outcomes(combination, traits) for traits in alike(gpu.traits))
 
 
 def rule_notes(found: tuple[tuple[Outcome, ...], ...]) -> tuple[Message, ...]:
