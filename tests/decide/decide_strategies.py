@@ -28,8 +28,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from capienza.card.model import Budget, Engine, Host, Placement, Reasoned, TokenCount, Tokens
-from capienza.catalog.offer import Document, OfferHost, Price
+from capienza.catalog.capability import traits_of
+from capienza.catalog.offer import Document, GpuClaim, OfferHost, Price
+from capienza.catalog.release import parse_release
+from capienza.catalog.selection import ANY_WEIGHTS, Combination
 from capienza.decide.engine import decide
+from capienza.decide.ruling import rule_findings
 from capienza.decide.verdict import TRUTH_OF
 from capienza.evidence.record import Claim, Record, Scope
 from capienza.evidence.store import seal
@@ -81,6 +85,15 @@ positive_records = st.one_of(
         st.sampled_from(["2026-12-07T00:00:00Z", "2026-12-08T00:00:00+01:00"]),
         sources,
     ),
+    st.builds(
+        lambda version, driver, scope: make_run(
+            scope,
+            (Claim(quantity="package.vllm", value=version), Claim(quantity="driver_version", value=driver)),
+        ),
+        st.sampled_from(["0.33.0", "0.11.2"]),
+        st.just("595.71.05"),
+        scopes,
+    ),
     st.sampled_from(["memory", "quality", "workload", "compatibility", "placement", "budget"]).map(make_waiver),
 )
 other_records = st.one_of(
@@ -103,6 +116,20 @@ other_records = st.one_of(
     st.builds(
         lambda value, producer: make_document("exchange_rate", value, Scope(), unit="EUR/USD", producer=producer),
         st.sampled_from(["1.1", "1.2", "9", "x"]),
+        sources,
+    ),
+    st.builds(
+        lambda version, driver, scope: make_run(
+            scope,
+            (Claim(quantity="package.vllm", value=version), Claim(quantity="driver_version", value=driver)),
+        ),
+        st.sampled_from(["0.33.0", "0.32.0"]),
+        st.sampled_from(["570.26", "?"]),
+        scopes,
+    ),
+    st.builds(
+        lambda value, producer: make_document("driver_version", value, OFFER_SCOPE, producer=producer),
+        st.sampled_from(["570.26", "595.71.05", "?"]),
         sources,
     ),
     st.just(PLAN),
@@ -156,6 +183,9 @@ offers = st.builds(
         OfferHost,
         ram_bytes=st.sampled_from([None, GIB, *[64 * GIB] * 4]),
         disk_bytes=st.sampled_from([None, *[10**12] * 4]),
+        driver_version=st.sampled_from([*[None] * 6, "595.71.05", "570.26"]),
+        cuda_max=st.sampled_from([*[None] * 6, "13.2", "12.8"]),
+        cpu_arch=st.sampled_from([*[None] * 6, "x86_64", "aarch64"]),
     ),
     price=prices,
     document=st.sampled_from(
@@ -169,8 +199,32 @@ CAPACITIES = [
     make_capacity(largest_bytes=None, smallest_bytes=None, cuda_total_bytes=None),
     None,
 ]
+TRAITS = {"rtx4090": traits_of(GpuClaim(name_raw="RTX 4090", candidates=("rtx4090",)))[0]}
+
+
+def ruled(version, *subjects):
+    """The rules of one release of vLLM on the GPU of these worlds, as a sizing holds them."""
+    asked = Combination(
+        engine="vllm",
+        version=version,
+        release=parse_release(version),
+        subjects=frozenset({"start", ANY_WEIGHTS, *subjects}),
+    )
+    return {"rules": rule_findings(asked, TRAITS), "combination": asked, "traits": TRAITS}
+
+
+RULES = [
+    {},
+    {},
+    ruled("0.11.2", "weights:fp8"),
+    ruled("0.33.0", "weights:fp8"),
+    ruled("0.33.0", "weights:ct-w4a8-fp8"),
+    ruled("0.33.0", "attention:cutlass_mla", "weights:gguf"),
+    ruled("0.12.0", "weights:fp-quant"),
+]
 sizings = st.builds(
-    lambda floor, limit, reach, context, capacity: make_sizing(
+    lambda floor, limit, reach, context, capacity, rules: make_sizing(
+        **rules,
         ledger=None if floor is None else make_ledger(floor * GIB, (floor + 2) * GIB, (floor + 4) * GIB),
         max_positions=limit,
         stretched_positions=reach,
@@ -182,6 +236,7 @@ sizings = st.builds(
     st.sampled_from([None, None, 131_072]),
     st.sampled_from([None, GIB]),
     st.sampled_from(CAPACITIES),
+    st.sampled_from(RULES),
 )
 worlds = st.fixed_dictionaries({"card": cards, "offer": offers, "sizing": sizings, "records": record_sets})
 

@@ -58,22 +58,30 @@ def outcomes(combination: Combination, gpu: GpuTraits, rules: Iterable[Rule] | N
         found += host_outcomes(beside, gpu, given)
     if not any(rule.software == combination.engine and rule.vendor == gpu.vendor for rule, _ in taken):
         return (_without_rule(texts.NO_RULE(engine=combination.engine, gpu=gpu.name)), *found)
-    stopped = {
-        one.rule.subjects for one in found if one.rule and one.rule.violation in STOPS and one.met is Truth.FALSE
-    }
-    # What does not start is not slower as well.
-    return tuple(one for one in found if not (one.is_note and one.rule and _is_moot(one.rule, stopped)))
+    return _without_moot(found)
 
 
 def host_outcomes(combination: Combination, gpu: GpuTraits, rules: Iterable[Rule] | None = None) -> tuple[Outcome, ...]:
     """What rules say of a server, by the properties in `combination.packages` that are known."""
     asked = msgspec.structs.replace(combination, subjects=frozenset({"host"}))
     taken = chosen(asked, gpu, load_rules() if rules is None else rules)
-    return tuple(_outcome(rule, is_read, asked, gpu) for rule, is_read in taken)
+    return _without_moot([_outcome(rule, is_read, asked, gpu) for rule, is_read in taken])
 
 
-def _is_moot(rule: Rule, stopped: set[tuple[str, ...]]) -> bool:
-    return rule.violation == "slower" and any(set(rule.subjects) & set(subjects) for subjects in stopped)
+def _without_moot(found: list[Outcome]) -> tuple[Outcome, ...]:
+    """What does not start is not slower as well."""
+    stopped = {
+        (one.rule.package, subject)
+        for one in found
+        if one.rule and one.rule.violation in STOPS and one.met is Truth.FALSE
+        for subject in one.rule.subjects
+    }
+    return tuple(
+        one
+        for one in found
+        if not (one.is_note and one.rule and one.rule.violation == "slower")
+        or not any((one.rule.package, subject) in stopped for subject in one.rule.subjects)
+    )
 
 
 def _without_rule(reason: Message) -> Outcome:
@@ -132,6 +140,8 @@ def _verdict(rule: Rule, met: Truth, words: dict[str, Parameter]) -> tuple[Truth
         return Truth.TRUE, texts.MET(**words)
     if rule.violation == "silently_larger":
         return Truth.TRUE, (texts.LARGER if met is Truth.FALSE else texts.MAY_BE_LARGER)(**words)
+    if rule.violation == "slower" and rule.package:
+        return Truth.TRUE, (texts.MINOR_ONLY if met is Truth.FALSE else texts.OPEN)(**words)
     if rule.violation == "slower":
         return Truth.TRUE, (texts.OTHER_FORMAT if rule.becomes else texts.SLOWER)(**words)
     if met is Truth.UNKNOWN:

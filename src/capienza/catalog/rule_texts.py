@@ -28,6 +28,12 @@ SLOWER = template(
     "{software} takes {subject} in a slower way on {gpu}, in the same memory: {needed} needed for the other, "
     "{found} found (rule {rule}: {source})",
 )
+MINOR_ONLY = template(
+    "catalog.rule-older-driver",
+    "{software} ships with {needed}; {found} runs it by minor-version compatibility alone, without what only a newer "
+    "driver has (rule {rule}: {source})",
+    "ask for a newer driver, or run it once",
+)
 OTHER_FORMAT = template(
     "catalog.rule-other-format",
     "{software} takes {becomes} in place of {subject} on {gpu}, in the same memory: {needed} needed, {found} "
@@ -100,5 +106,5 @@ CAPABILITY_CONTRADICTS = template(
 
 def subject_text(subject: str) -> Message:
     """What a rule speaks of, in words: "weights:awq" is weights in awq."""
-    what, _, kind = subject.partition(":")
-    return SUBJECTS[what](kind=kind.replace("@", " / ")) if kind else SUBJECTS[what]()
+    what, colon, kind = subject.partition(":")
+    return SUBJECTS[what](kind=kind.replace("@", " / ")) if colon else SUBJECTS[what]()

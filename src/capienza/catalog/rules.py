@@ -106,9 +106,10 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def load_rules() -> tuple[Rule, ...]:
     """Every rule that ships with the package. Read once for each process."""
+    from capienza.catalog.driver_table import driver_rules
     from capienza.catalog.hardware_tables import documented_rules
 
-    return (*(_rule(row) for row in table("rules.csv")), *documented_rules())
+    return (*(_rule(row) for row in table("rules.csv")), *documented_rules(), *driver_rules())
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from capienza.catalog.capability import GpuTraits
 from capienza.catalog.release import Release, build_of, parse_release
 from capienza.catalog.rules import Rule, pinned
 
+HOST = "host"
 WEIGHTS = "weights:"
 ANY_WEIGHTS = "weights:any"
 """The subject of a rule that lists formats of weights."""
@@ -45,7 +46,7 @@ def chosen(combination: Combination, gpu: GpuTraits, rules: Iterable[Rule]) -> l
     groups: dict[tuple[str, str], list[Rule]] = {}
     for rule in applying:
         for subject in combination.subjects.intersection(rule.subjects):
-            groups.setdefault((rule.software, subject), []).append(rule)
+            groups.setdefault((rule.software, _thing(rule, subject)), []).append(rule)
     in_use = {
         software: combination.release if software == combination.engine else parse_release(packages.get(software))
         for software, _ in groups
@@ -58,6 +59,11 @@ def chosen(combination: Combination, gpu: GpuTraits, rules: Iterable[Rule]) -> l
         for rule in read[key] or _nearest(group, in_use[key[0]]):
             taken[rule.id] = taken.get(rule.id, False) or bool(read[key])
     return [(rule, taken[rule.id]) for rule in applying if rule.id in taken]
+
+
+def _thing(rule: Rule, subject: str) -> str:
+    """What a rule speaks of; of a server, each property, and what is needed of it apart from what is better."""
+    return f"{subject}/{rule.package}/{rule.violation}" if subject == HOST else subject
 
 
 def _is_outweighed(key: tuple[str, str], read: Mapping[tuple[str, str], list[Rule]]) -> bool:
@@ -73,7 +79,7 @@ def _applies(rule: Rule, gpu: GpuTraits, packages: Mapping[str, str]) -> bool:
         return False
     if rule.package and rule.gfx and gpu.gfx not in rule.gfx:
         return False
-    if "host" in rule.subjects and rule.package not in packages:
+    if HOST in rule.subjects and rule.package not in packages:
         return False
     built = build_of(packages.get(rule.software))
     return not (rule.build and built and rule.build != built)

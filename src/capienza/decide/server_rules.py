@@ -18,7 +18,7 @@ from capienza.decide.verdict import Finding
 from capienza.decide.weigh import Says, Stance, merge, weigh
 from capienza.errors import Message, template
 from capienza.evidence.record import Scope
-from capienza.truth import Truth
+from capienza.truth import Truth, all_of
 
 PACKAGE_OF = {"driver_version": "driver", "cuda_max": "cuda_max", "rocm": "rocm", "cpu_arch": "cpu_arch"}
 """Properties of an offer's host, and of a probe, as rules name them."""
@@ -56,7 +56,8 @@ def _judge_facts(case: Case, gpu: GpuTraits, facts: Sequence[str], here: Sequenc
             bad = [one.reason for one in _asked(case, gpu, field, offered) if one.truth is not Truth.TRUE]
             undocumented += [UNDOCUMENTED(field=f"host.{field}", stated=offered, reason=reason) for reason in bad]
         for stated in stated_values(case, field, offered):
-            stances += _stances(case, gpu, field, stated)
+            stance = _stance(case, gpu, field, stated)
+            stances += [stance] if stance else []
     if all(stance.says == "supports" for stance in stances) and not undocumented:
         return None
     finding = weigh([*stances, *here])
@@ -86,16 +87,16 @@ def _asked(case: Case, gpu: GpuTraits, field: str, value: str) -> tuple[Outcome,
     return known
 
 
-def _stances(case: Case, gpu: GpuTraits, field: str, stated: Stated) -> list[Stance]:
+def _stance(case: Case, gpu: GpuTraits, field: str, stated: Stated) -> Stance | None:
+    """What all rules together say of one stated value; None where none asks for it, or it cannot support."""
     found = _asked(case, gpu, field, str(stated.value))
-    return [
-        Stance(
-            says=SAYS[one.truth],
-            rank=stated.rank,
-            evidence=stated.evidence,
-            reasons=(one.reason,),
-            settle=(SETTLE_SERVER(),) if one.truth is Truth.UNKNOWN else (),
-        )
-        for one in found
-        if not (one.truth is Truth.TRUE and stated.doubts)
-    ]
+    truth = all_of(one.truth for one in found)
+    if not found or (truth is Truth.TRUE and stated.doubts):
+        return None
+    return Stance(
+        says=SAYS[truth],
+        rank=stated.rank,
+        evidence=stated.evidence,
+        reasons=tuple(one.reason for one in found if one.truth is truth),
+        settle=(SETTLE_SERVER(),) if truth is Truth.UNKNOWN else (),
+    )

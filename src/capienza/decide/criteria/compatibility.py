@@ -15,7 +15,7 @@ from capienza.decide.probes import probes
 from capienza.decide.runs import card_file
 from capienza.decide.server_rules import server_finding
 from capienza.decide.verdict import CriterionVerdict, Finding, cite
-from capienza.decide.weigh import Says, Stance, conclude, for_every_gpu, in_scope, shorten, weigh
+from capienza.decide.weigh import OVERRIDDEN, Says, Stance, conclude, for_every_gpu, in_scope, short_id, shorten, weigh
 from capienza.errors import Message, template
 from capienza.evidence.claims import COMPATIBILITY, COMPLETED, OUTCOME, SATISFIED, VIOLATED, word
 from capienza.evidence.rank import MEASURED_HERE, OFFER_DOCUMENT, rank
@@ -59,7 +59,17 @@ def judge(case: Case) -> CriterionVerdict:
         known = case.shared[CRITERION] = finding, conclude(CRITERION, [finding])
     finding, verdict = known
     server = for_every_gpu(case, lambda need: _judge_server(case, need))
-    return verdict if server.truth is None and not server.reasons else conclude(CRITERION, [finding, server])
+    if server.truth is None and not server.reasons:
+        return verdict
+    if server.truth is Truth.FALSE and finding.truth is Truth.TRUE:
+        server = msgspec.structs.replace(server, reasons=(*server.reasons, *_outweighed(finding, server)))
+    return conclude(CRITERION, [finding, server])
+
+
+def _outweighed(finding: Finding, server: Finding) -> list[Message]:
+    """What was shown elsewhere, on such a GPU, says nothing against what is documented of this server."""
+    higher = short_id(server.evidence[0])
+    return [OVERRIDDEN(lower=short_id(one), higher=higher) for one in finding.evidence]
 
 
 def _judge_server(case: Case, need: Scope) -> Finding:
