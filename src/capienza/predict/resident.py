@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from capienza.card.model import Card
-from capienza.errors import InputError, Message, template
+from capienza.errors import Message, template
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model
 from capienza.predict.weights import WeightBytes, weight_bytes
@@ -114,8 +114,7 @@ def weights_on(model: Model, weight_format: str | None, held: Held | None) -> We
 
 
 def _in_format(model: Model, held: Held, weights: WeightBytes) -> int:
-    try:
-        larger = weight_bytes(model, held.becomes).total_bytes
-    except InputError:
-        larger = weights.expected_bytes * held.factor
-    return max(larger, weights.expected_bytes)
+    """The bytes in the larger format: by the layers, else by the factor of the rule."""
+    if model.architecture is None or not model.architecture.parameters or model.parameters is not None:
+        return weights.expected_bytes * held.factor
+    return max(weight_bytes(model, held.becomes).total_bytes, weights.expected_bytes)
