@@ -237,10 +237,10 @@ def _cell(text: str) -> str:
 RULES_HEAD = """# Rules of compatibility
 
 Every rule that `decide`, `size --gpu` and `capienza rules` know, as the tables of the package hold them
-(`capienza/catalog/data/rules.csv`, `vllm_quant_hw.csv`, `cuda_drivers.csv`). A rule holds at the releases that it was read
-at; by a rule of another release nothing is excluded. *needs*: compute capabilities, built code (`sm_86` runs on 8.6 and
-on a higher minor of the same major), gfx names, a package, or a property of the server; `!=` is what a table documents
-as not supported. *otherwise*: `refused`, `no_kernel` (no code for the chip), `slower` (in the same memory),
+(`capienza/catalog/data/rules.csv`, `vllm_quant_hw.csv`, `cuda_drivers.csv`). A rule holds at the releases that it was
+read at; by a rule of another release nothing is excluded. *needs*: compute capabilities, built code (`sm_86` runs on
+8.6 and on a higher minor of the same major), gfx names, a package, or a property of the server; `!=` is what a table
+documents as not supported. *otherwise*: `refused`, `no_kernel` (no code for the chip), `slower` (in the same memory),
 `silently_larger` (the weights are held in a larger format).
 
 | rule | read in | read on | speaks of | needs | otherwise | source | note |

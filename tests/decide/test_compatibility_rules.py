@@ -218,6 +218,13 @@ class TestProbes:
         assert row.state == "to_confirm"
         assert code in codes(row.reasons)
 
+    @pytest.mark.parametrize("quantity", ["compute_capability", "gfx_arch"])
+    @pytest.mark.parametrize("shown, is_other", [("gfx942", False), ("gfx90a", True)])
+    def test_a_gfx_name_is_compared_wherever_it_is_stated(self, quantity, shown, is_other):
+        given = world(("mi300x",))
+        row = verdict(given, probe(given, claims=(Claim(quantity=quantity, value=shown),)))
+        assert ("decide.probe-other-gpu" in codes(row.reasons)) == is_other
+
     def test_a_driver_too_old_on_this_very_machine_excludes(self):
         given = world()
         row = verdict(given, probe(given, driver="570.26", offer=OFFER))

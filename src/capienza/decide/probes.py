@@ -127,13 +127,18 @@ def _out_of_scope(record: Record, case: Case, need: Scope, combination: Combinat
     if combination.version is None or not _is_same_release(stated, combination):
         needed = combination.version or "?"
         return OTHER_VERSION(record=short, engine=combination.engine, stated=stated or "?", needed=needed)
-    capability = word(record, CAPABILITY)
-    if capability is not None and gpu.capability is not None and parse_capability(capability) != gpu.capability:
-        return OTHER_CAPABILITY(record=short, stated=capability, gpu=gpu.name, known=gpu.found)
-    gfx = word(record, GFX)
-    if gfx is not None and gpu.gfx and gfx != gpu.gfx:
-        return OTHER_CAPABILITY(record=short, stated=gfx, gpu=gpu.name, known=gpu.found)
+    for shown in (word(record, CAPABILITY), word(record, GFX)):
+        if shown is not None and _is_other(shown, gpu):
+            return OTHER_CAPABILITY(record=short, stated=shown, gpu=gpu.name, known=gpu.found)
     return None
+
+
+def _is_other(shown: str, gpu: GpuTraits) -> bool:
+    """Is this the capability, or the gfx name, of another GPU?"""
+    capability = parse_capability(shown)
+    if capability is None:
+        return bool(gpu.gfx) and shown != gpu.gfx
+    return gpu.capability is not None and capability != gpu.capability
 
 
 def _is_same_release(stated: str, combination: Combination) -> bool:
