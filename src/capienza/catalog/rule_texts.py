@@ -50,7 +50,7 @@ MAY_BE_LARGER = template(
     "catalog.rule-may-be-larger",
     "{software} holds {subject} in {becomes}, about {factor} times the bytes, unless {needed} is there; that "
     "is not known (rule {rule}: {source})",
-    "read the version of {package} in the intended environment: capienza shows both ends of the range until then",
+    "read the version of {package} in the intended environment: until then the range holds both ends",
 )
 OPEN = template(
     "catalog.rule-open",
