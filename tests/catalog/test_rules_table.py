@@ -12,6 +12,7 @@ from capienza.catalog.capability import traits_of
 from capienza.catalog.devices import load_devices
 from capienza.catalog.offer import GpuClaim
 from capienza.catalog.outcome import host_outcomes, outcomes
+from capienza.catalog.rule_texts import subject_text
 from capienza.catalog.selection import ANY_WEIGHTS, Combination
 from capienza.predict.combination import engine_release
 from capienza.truth import Truth
@@ -238,3 +239,8 @@ def test_a_capability_that_contradicts_the_name_is_taken_for_neither(stated):
 
 def test_every_nvidia_device_has_a_capability_to_judge():
     assert all(device.compute_capability for device in load_devices().values() if device.vendor == "NVIDIA")
+
+
+@pytest.mark.parametrize("subject", ["dtype:bf16", "dtype:bf16-auto", "dtype:bf16-stated"])
+def test_who_asked_for_a_number_format_is_no_part_of_its_name(subject):
+    assert str(subject_text(subject)) == "the number format bf16"

@@ -105,6 +105,7 @@ CAPABILITY_CONTRADICTS = template(
 
 
 def subject_text(subject: str) -> Message:
-    """What a rule speaks of, in words: "weights:awq" is weights in awq."""
+    """What a rule speaks of, in words: "weights:awq" is weights in awq, "dtype:bf16-auto" the number format bf16."""
     what, colon, kind = subject.partition(":")
+    kind = kind.removesuffix("-auto").removesuffix("-stated")
     return SUBJECTS[what](kind=kind.replace("@", " / ")) if colon else SUBJECTS[what]()
