@@ -234,7 +234,61 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
+RULES_HEAD = """# Rules of compatibility
+
+Every rule that `decide`, `size --gpu` and `capienza rules` know, as the tables of the package hold them
+(`capienza/catalog/data/rules.csv`, `vllm_quant_hw.csv`, `cuda_drivers.csv`). A rule holds at the releases that it was
+read at; by a rule of another release nothing is excluded. *needs*: compute capabilities, built code (`sm_86` runs on
+8.6 and on a higher minor of the same major), gfx names, a package, or a property of the server; `!=` is what a table
+documents as not supported. *otherwise*: `refused`, `no_kernel` (no code for the chip), `slower` (in the same memory),
+`silently_larger` (the weights are held in a larger format).
+
+| rule | read in | read on | speaks of | needs | otherwise | source | note |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+PINS_HEAD = """
+What a release of an engine is known to bring along:
+
+| engine | releases | brings | source |
+| --- | --- | --- | --- |
+"""
+
+
+def rules_page() -> str:
+    """Every rule with its source, and what engines bring along."""
+    from capienza.catalog.outcome import needed_text
+    from capienza.catalog.rules import load_pins, load_rules
+
+    rules = "".join(
+        f"| `{rule.id}` | {f'{rule.software} {rule.releases}'.strip()} | {rule.date} | {', '.join(rule.subjects)} | "
+        f"{_cell(_vendor(rule.vendor) + needed_text(rule))} | {_cell(_otherwise(rule))} | {_cell(rule.source)} | "
+        f"{_cell(rule.note)} |\n"
+        for rule in load_rules()
+    )
+    pins = "".join(
+        f"| {pin.engine} | {_span(pin.first, pin.last)} | {pin.package} {pin.version} | {_cell(pin.source)} |\n"
+        for pin in load_pins()
+    )
+    return HEAD + RULES_HEAD + rules + PINS_HEAD + pins
+
+
+def _vendor(vendor: str) -> str:
+    return f"{vendor}: " if vendor else ""
+
+
+def _otherwise(rule: Any) -> str:
+    only = f" (established on {', '.join(rule.classes)} alone)" if rule.classes else ""
+    larger = f", {rule.becomes} in its place" if rule.becomes else ""
+    return rule.violation + larger + only
+
+
+def _span(first: tuple[int, ...], last: tuple[int, ...]) -> str:
+    ends = dict.fromkeys(".".join(map(str, release)) for release in (first, last))
+    return " .. ".join(ends)
+
+
 PAGES = {
+    "rules.md": rules_page,
     "commands.md": commands_page,
     "codes.md": codes_page,
     "card.md": card_page,

@@ -16,6 +16,7 @@ PAGES = (
     "docs/howto/engine-log.md",
     "docs/howto/limits.md",
     "docs/howto/own-cases.md",
+    "docs/howto/rules.md",
 )
 
 

@@ -29,6 +29,7 @@ SURFACE = {
     "capienza offers list": {"FILES", *COMMON},
     "capienza offers check": {"FILES", *COMMON},
     "capienza offers import": {"FILE", "--out", "--lang", "--help"},
+    "capienza rules": {"--engine", "--version", "--gpu", "--weights", "--cache", *COMMON},
     "capienza devices": {"NAME", *COMMON},
 }  # fmt: skip
 

@@ -39,8 +39,12 @@ from capienza.card.model import (
     Tokens,
     Training,
 )
-from capienza.catalog.offer import Document, Fee, Offer, Price
+from capienza.catalog.capability import traits_of
+from capienza.catalog.offer import Document, Fee, GpuClaim, Offer, Price
+from capienza.catalog.release import parse_release
+from capienza.catalog.selection import ANY_WEIGHTS, Combination
 from capienza.decide.case import RuleFinding, Shortfall, Sizing
+from capienza.decide.ruling import rule_findings
 from capienza.decide.verdict import EvidenceRef
 from capienza.errors import Message
 from capienza.evidence.record import Scope
@@ -206,6 +210,27 @@ def _rule(truth: Truth) -> RuleFinding:
     return RuleFinding(truth=truth, reason=reason, evidence=EvidenceRef(id="rule.csv", version="1", sha256="f" * 64))
 
 
+TRAITS = traits_of(GpuClaim(name_raw="RTX 4090", candidates=("rtx4090",)))[0]
+"""Every GPU of these scenes is one of this kind."""
+
+
+def ruled(version: str, *subjects: str) -> Twist:
+    """The rules of one release of vLLM on the GPUs of these scenes, as a sizing holds them."""
+    asked = Combination(
+        engine="vllm",
+        version=version,
+        release=parse_release(version),
+        subjects=frozenset({"start", ANY_WEIGHTS, *subjects}),
+    )
+
+    def twist(scene: Scene) -> Scene:
+        traits = {scope.gpu: TRAITS for scope in scene.scopes if scope.gpu}
+        fields = {"rules": rule_findings(asked, traits), "combination": asked, "traits": traits}
+        return scene._replace(sizing=change(scene.sizing, **fields))
+
+    return twist
+
+
 def _documents() -> Iterable[Document | None]:
     yield None
     yield Document(id="q")
@@ -276,6 +301,12 @@ OFFER_TWISTS: tuple[Twist, ...] = (
     _host(disk_bytes=1),
     _host(managed_application="Kubernetes"),
     _host(managed_application="slurm"),
+    _host(driver_version="595.71.05"),
+    _host(driver_version="570.26"),
+    _host(cuda_max="13.2"),
+    _host(cuda_max="12.8"),
+    _host(cpu_arch="x86_64"),
+    _host(cpu_arch="aarch64"),
     _price(money=None),
     _price(money=usd("400")),
     _price(money=usd("0.50")),
@@ -321,6 +352,11 @@ SIZING_TWISTS: tuple[Twist, ...] = (
     _sizing(context_bytes=None),
     _sizing(rules=(_rule(Truth.FALSE),)),
     _sizing(rules=(_rule(Truth.UNKNOWN), _rule(Truth.TRUE))),
+    ruled("0.11.2", "weights:fp8"),
+    ruled("0.33.0", "weights:fp8"),
+    ruled("0.33.0", "weights:ct-w4a8-fp8"),
+    ruled("0.33.0", "attention:cutlass_mla", "weights:gguf"),
+    ruled("0.12.0", "weights:fp-quant"),
     _sizing(shortfall=Shortfall(engine="vllm", pool_bytes=GIB, required_bytes=2 * GIB)),
     _sizing(shortfall=Shortfall(engine="vllm")),
     _sizing(weight_format="int4"),

@@ -130,6 +130,12 @@ def rate_recipe(value: str, producer: dict[str, str], unit: str = "EUR/USD", **f
     return lambda *_: [make_document("exchange_rate", value, Scope(), unit, producer=producer, **fields)]
 
 
+def probe_recipe(shift: Shift, version: str, driver: str) -> Recipe:
+    """An environment that was looked into: the engine it has, and its driver."""
+    claims = (Claim(quantity="package.vllm", value=version), Claim(quantity="driver_version", value=driver))
+    return _first(make_run, shift, claims)
+
+
 def waiver_recipe(criterion: str, scope: Scope | None = None, **fields: Any) -> Recipe:
     return lambda *_: [make_waiver(criterion, scope, **fields)]
 
@@ -168,6 +174,8 @@ def _good() -> Iterator[Recipe]:
         for inputs in PLANS:
             yield run_recipe(shift, 4 * GIB, inputs=inputs)
             yield quality_recipe(shift, inputs=inputs)
+        yield probe_recipe(shift, "0.33.0", "595.71.05")
+        yield probe_recipe(shift, "0.11.2", "595.71.05")
         yield run_recipe(shift, 5 * GIB, "process", version="2")
         yield run_recipe(shift, 5 * GIB, "reserved", version="2")
         for producer in SOURCES:
@@ -181,6 +189,7 @@ def _good() -> Iterator[Recipe]:
         yield property_recipe("gpu_link", "nvlink", producer)
         yield property_recipe("gpus_per_node", 8, producer)
         yield property_recipe("managed_application", "Slurm", producer)
+        yield property_recipe("driver_version", "595.71.05", producer)
         yield property_recipe("starts_at", "2026-12-07T00:00:00Z", producer)
     for criterion in CRITERIA:
         yield waiver_recipe(criterion)
@@ -189,7 +198,12 @@ def _good() -> Iterator[Recipe]:
 
 
 def _other() -> Iterator[Recipe]:
+    for producer in SOURCES:
+        yield property_recipe("driver_version", "570.26", producer)
+        yield property_recipe("driver_version", "?", producer)
     for shift in SMALLER:
+        yield probe_recipe(shift, "0.33.0", "570.26")
+        yield probe_recipe(shift, "0.32.0", "?")
         for inputs in PLANS:
             yield _each(make_oom, shift, inputs=inputs)
         yield _first(make_oom, shift)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from decide_scenes import SCENES, calendar, hourly, price, usd
+from decide_scenes import SCENES, calendar, hourly, price, ruled, usd
 from decide_world import (
     GOOD_RECORDS,
     SCOPE,
@@ -25,10 +25,12 @@ from decide_world import (
     make_waiver,
 )
 from test_decide_golden import GOLDEN
+from test_server_verdicts import make_volumes
 
 from capienza.card.model import Budget, Host
 from capienza.catalog.offer import Document, Fee, OfferHost
 from capienza.decide.case import Shortfall
+from capienza.decide.server import contradictions
 from capienza.decide.summary import summarise
 from capienza.evidence.record import Scope
 from capienza.ledger.ledger import Ledger
@@ -99,6 +101,10 @@ WORLDS = {
         "card": make_card(budget=Budget(cap=usd("1")), calendar=calendar(("30", "hypothetical"))),
         "offer": make_offer(price=hourly("20")),
     },
+    "decide.settle-server": {
+        "sizing": ruled("0.33.0", "weights:fp8")(SCENES["one"]).sizing,
+        "offer": make_offer(host=OfferHost(driver_version="570.26"), document=None),
+    },
     "decide.start-unreadable": {
         "offer": make_offer(price=price(starts_at=None)),
         "records": [make_document("starts_at", "soon", HERE)],
@@ -144,6 +150,7 @@ def test_a_world_gives_its_reason(code):
 def test_every_reason_is_given_by_some_decision():
     documented = set(re.findall(r"^\| `(decide\.[a-z-]+)`", CODES.read_text(), re.MULTILINE))
     given = set(WORLDS).union(*(given_by(world) for _, _, _, world in GOLDEN))
+    given |= {one.code for one in contradictions(make_card(host=Host(storage_bytes=1)), make_volumes())}
     # The command line's own: tests/cli asks for an offer and a criterion that are not there.
     given |= {"decide.no-such-offer", "decide.no-such-criterion"}
     others = "".join(path.read_text() for path in TESTS.rglob("test_*.py") if path != Path(__file__))

@@ -312,7 +312,7 @@ class TestSteps:
 @given(worlds)
 def test_every_step_of_a_world_has_its_kind_of_work(world):
     """A step that nobody placed counts as a full run: a new template needs a row in `decide.effort`."""
-    for row in judge_world(**world).criteria:
+    for row in judge_world(*world).criteria:
         for message in row.settle:
             assert message.code in EFFORTS or message.code.startswith("test."), message.code
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
+    from capienza.api.ruling import rules as rules
     from capienza.api.sizing import size as size
     from capienza.api.validating import calibrate as calibrate
     from capienza.api.validating import validate as validate
@@ -41,6 +42,7 @@ _HOMES = {
     "offers": "offer_files",
     "offers_check": "offer_files",
     "offers_import": "offer_files",
+    "rules": "ruling",
     "size": "sizing",
     "validate": "validating",
 }
@@ -58,6 +60,7 @@ __all__ = [
     "offers",
     "offers_check",
     "offers_import",
+    "rules",
     "size",
     "validate",
 ]

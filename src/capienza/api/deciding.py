@@ -14,12 +14,15 @@ from capienza.api.offer_files import offers as read_all
 from capienza.api.sizing import facts_of
 from capienza.card.load import load_card
 from capienza.card.model import Calendar, Card, Placement
+from capienza.catalog.capability import traits_of
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
 from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Document, GpuClaim, Offer, Price
 from capienza.decide.case import Shortfall, Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
+from capienza.decide.need import gpu_names
+from capienza.decide.ruling import rule_findings
 from capienza.decide.run import Decided, Judged
 from capienza.decide.server import contradictions
 from capienza.errors import Message
@@ -28,6 +31,7 @@ from capienza.evidence.store import read_folder
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
 from capienza.predict.answer import open_notes
+from capienza.predict.combination import combination_of
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import Model, resident_format
 from capienza.predict.sizing import ask_engine, build_ledger, cache_format
@@ -87,18 +91,20 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
     known: dict[tuple[int, GpuFacts], tuple[Ledger, Answer | None, Volumes]] = {}
     volumes = volumes_of(card, model)
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
-    architecture = model.architecture
+    architecture, combination = model.architecture, combination_of(card, model)
 
     def sizing(claim: GpuClaim, gpus: int) -> Sizing:
         gpu = capacity_of(claim)
-        facts = facts_of(gpu) if card.engine is not None else NO_GPU
+        traits = traits_of(claim)
+        facts = facts_of(gpu, traits) if card.engine is not None else NO_GPU
         found = known.get((gpus, facts))
         if found is None:
             answer = ask_engine(card, model, gpus, facts)
-            ledger = build_ledger(card, model, gpus, alike, answer)
+            ledger = build_ledger(card, model, gpus, alike, answer, facts)
             needs = volumes if answer is None else volumes_of(card, model, answer)
             found = known[gpus, facts] = ledger, answer, needs
         ledger, answer, needs = found
+        by_need = dict(zip(gpu_names(claim), traits, strict=True))
         return Sizing(
             ledger=ledger,
             capacity=capacity_from(gpu, others or 0),
@@ -115,6 +121,9 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             volumes=needs,
             stored_weight_format=resident_format(model),
             model_kv_format=model.dtype if card.task == "inference" else None,
+            rules=() if combination is None else rule_findings(combination, by_need),
+            combination=combination,
+            traits=by_need,
         )
 
     return sizing

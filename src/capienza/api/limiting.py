@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from capienza.api.models import model_of
-from capienza.api.sizing import facts_of, gpus_of, margin_bytes, named_gpu, read_card, split_gpu
+from capienza.api.sizing import facts_of, gpus_of, margin_bytes, named_gpu, named_traits, read_card, split_gpu
 from capienza.card.model import Card, TokenCount
 from capienza.card.options import plain_name
 from capienza.decide.limits import Limit, Need, limit
@@ -17,6 +17,7 @@ from capienza.ledger.ledger import Total
 from capienza.predict.answer import worst_device
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model
+from capienza.predict.resident import rule_notes, rule_outcomes
 from capienza.predict.sizing import ask_engine, build_ledger
 from capienza.units import NOTHING
 
@@ -68,7 +69,7 @@ def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = Non
     others = read.host.others_use_bytes if read.host is not None and read.host != "none" else None
     capacity = capacity_from(known, others or 0)
     count = gpus_of(read, named if gpus is None else gpus)
-    search = _Search(read, model, count, facts_of(known))
+    search = _Search(read, model, count, facts_of(known, named_traits(name)))
     required, sequences = read.tokens.required, read.concurrency
     assert required is not None
     assert sequences is not None
@@ -128,7 +129,8 @@ class _Search:
         self.facts = facts
         self.known: dict[tuple[int, int], Need] = {}
         answer = ask_engine(card, model, gpus, facts)
-        self.notes: tuple[Message, ...] = () if answer is None else answer.notes
+        rules = rule_notes(rule_outcomes(card, model, facts))
+        self.notes: tuple[Message, ...] = (*(() if answer is None else answer.notes), *rules)
 
     def need(self, tokens: int, sequences: int) -> Need:
         """What that load needs on the fullest GPU."""
@@ -144,7 +146,7 @@ class _Search:
         except InputError:
             # The card's own load was accepted: another one meets a limit that its options or the engine set.
             return Need(peak=Total(NOTHING), amounts={}, is_refused=True)
-        ledger = build_ledger(card, self.model, self.gpus, answer=answer)
+        ledger = build_ledger(card, self.model, self.gpus, answer=answer, gpu=self.facts)
         device = worst_device(ledger)
         return Need(
             peak=ledger.predicted_peak(device),

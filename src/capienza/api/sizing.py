@@ -13,10 +13,12 @@ from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, W
 from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
 from capienza.predict.gpu import NO_GPU, GpuFacts
+from capienza.predict.resident import rule_notes, rule_outcomes
 from capienza.predict.sizing import ask_engine, build_ledger
 from capienza.predict.storage import volumes_of
 
 if TYPE_CHECKING:
+    from capienza.catalog.capability import GpuTraits
     from capienza.catalog.capacity import GpuCapacity
 
 CARD_SUFFIXES = (".yaml", ".yml")
@@ -70,10 +72,16 @@ def size(
     name, asked_gpus = split_gpu(gpu) if gpu is not None else (None, None)
     gpus = gpus_of(card, asked_gpus)
     known = None if name is None else named_gpu(name)
-    answer = ask_engine(card, model, gpus, NO_GPU if known is None else facts_of(known))
-    ledger = build_ledger(card, model, gpus, answer=answer)
-    volumes = volumes_of(card, model, answer)
-    sizing = Sizing(card=card, model=model, ledger=ledger, answer=answer, volumes=volumes)
+    facts = NO_GPU if name is None or known is None else facts_of(known, named_traits(name))
+    answer = ask_engine(card, model, gpus, facts)
+    sizing = Sizing(
+        card=card,
+        model=model,
+        ledger=build_ledger(card, model, gpus, answer=answer, gpu=facts),
+        answer=answer,
+        volumes=volumes_of(card, model, answer),
+        rule_notes=rule_notes(rule_outcomes(card, model, facts)),
+    )
     return sizing if name is None or known is None else _with_gpu(sizing, name, known)
 
 
@@ -134,14 +142,23 @@ def named_gpu(name: str) -> GpuCapacity:
     return capacity_of(claim_of(name))
 
 
-def facts_of(gpu: GpuCapacity) -> GpuFacts:
+def named_traits(name: str) -> tuple[GpuTraits, ...]:
+    """What rules look at of a GPU's name, for each GPU that it may mean. Raises `InputError` for an unknown one."""
+    from capienza.catalog.asked import claim_of
+    from capienza.catalog.capability import traits_of
+
+    return traits_of(claim_of(name))
+
+
+def facts_of(gpu: GpuCapacity, traits: tuple[GpuTraits, ...]) -> GpuFacts:
     """What an engine's defaults and its share of the card go by; CUDA's total is estimated where none was collected."""
     name = " ".join(gpu.candidates)
     if gpu.cuda_total_bytes is not None or gpu.smallest_bytes is None:
-        return GpuFacts(gpu.cuda_total_bytes, name)
+        return GpuFacts(gpu.cuda_total_bytes, name, traits=traits)
     from capienza.catalog.devices import usual_cuda_share
 
-    return GpuFacts(int(gpu.smallest_bytes * usual_cuda_share()), name, is_estimated=True)
+    total = int(gpu.smallest_bytes * usual_cuda_share())
+    return GpuFacts(total, name, is_estimated=True, traits=traits)
 
 
 def _with_gpu(sizing: Sizing, name: str, gpu: GpuCapacity) -> Sizing:

@@ -21,6 +21,7 @@ COMMANDS = {
     "calibrate": ("capienza.cli.calibrate", "Recompute the ceilings from measured cases."),
     "card": ("capienza.cli.card", "Write, check and document workload cards."),
     "offers": ("capienza.cli.offers", "List, check and convert files of offers."),
+    "rules": ("capienza.cli.rules", "Which engine takes which format on which GPU, and where that is from."),
     "devices": ("capienza.cli.devices", "The GPUs of the catalogue, with every capacity known."),
 }
 

@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 
 from capienza.card.model import Card, Placement
+from capienza.catalog.capability import GpuTraits
 from capienza.catalog.offer import GpuClaim, Offer
+from capienza.catalog.selection import Combination
 from capienza.decide.cost import Cost, Hours
 from capienza.decide.verdict import EvidenceRef
 from capienza.errors import Message
@@ -27,11 +29,17 @@ from capienza.truth import Truth
 
 
 class RuleFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule of the catalogue says of the combination. Satisfied is necessary, never sufficient."""
+    """What a rule of the catalogue says of the combination. Satisfied is necessary, never sufficient.
+
+    `gpu` None: of every GPU that the name may mean. `evidence` None: no rule could be applied, for that reason.
+    `is_note`: it stands in no one's way and changes something, such as the speed.
+    """
 
     truth: Truth
     reason: Message
-    evidence: EvidenceRef
+    evidence: EvidenceRef | None
+    gpu: str | None = None
+    is_note: bool = False
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +62,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     `max_positions`. `context_bytes` is what the driver's context takes on one GPU, `shortfall` a
     pool that the load does not fit into at once. `volumes` is what the server must hold (None: not computed);
     `stored_weight_format` and `model_kv_format` are those of the model as published, the reference of its quality.
+    `rules` is what the catalogue says of `combination`; `traits` what rules look at, by the names of the needs.
     """
 
     ledger: Ledger | None = None
@@ -72,6 +81,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     volumes: Volumes | None = None
     stored_weight_format: str | None = None
     model_kv_format: str | None = None
+    combination: Combination | None = None
+    traits: dict[str, GpuTraits] = {}
     source: str = ""
 
 

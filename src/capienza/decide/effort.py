@@ -50,12 +50,13 @@ EFFORTS: dict[str, Effort] = {
         Effort.DOCUMENT,
     ),
     **dict.fromkeys(
-        ("decide.settle-durations", "decide.settle-durations-open", "predict.proof-engine-log"), Effort.SHORT_RUN
+        ("decide.settle-durations", "decide.settle-durations-open", "decide.settle-server", "predict.proof-engine-log"),
+        Effort.SHORT_RUN,
     ),
     **dict.fromkeys(
         (
             "decide.settle-measure", "decide.settle-memory", "decide.settle-quality", "predict.proof-measured-phase",
-            "predict.proof-known-architecture", "evidence.plan-incomplete",
+            "predict.proof-known-architecture", "evidence.plan-incomplete", "evidence.plan-lacks-runs",
         ),
         Effort.FULL_RUN,
     ),

@@ -33,9 +33,13 @@ def _always(_: Card) -> bool:
     return True
 
 
+def _never(_: Card) -> bool:
+    return False
+
+
 CRITERIA = (
     Criterion(workload.CRITERION, workload.judge, _always),
-    Criterion(compatibility.CRITERION, compatibility.judge, _always),
+    Criterion(compatibility.CRITERION, compatibility.judge, _never),
     Criterion(memory.CRITERION, memory.judge, _always),
     Criterion(quality.CRITERION, quality.judge, _always),
     Criterion(placement.CRITERION, placement.judge, placement.same_for_all),

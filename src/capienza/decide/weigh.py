@@ -124,7 +124,12 @@ def _alone(stance: Stance) -> Finding:
 
 def name(stance: Stance) -> str:
     """How a statement is called in a sentence."""
-    return stance.evidence.id[:12] if len(stance.evidence.id) == 64 else stance.evidence.id
+    return short_id(stance.evidence)
+
+
+def short_id(evidence: EvidenceRef) -> str:
+    """How evidence is called in a sentence: the beginning of a digest, or its whole name."""
+    return evidence.id[:12] if len(evidence.id) == 64 else evidence.id
 
 
 def in_scope(

@@ -73,12 +73,13 @@ class Integers(msgspec.Struct, frozen=True):
 
 def w8a8_scheme() -> Scheme:
     """INT8 weights with a scale a row, on every linear module but the head."""
-    return Scheme(method="compressed-tensors", name="w8a8", layout=Integers(8))
+    return Scheme(method="compressed-tensors", name="w8a8", layout=Integers(8), computed=("w8a8-int8",))
 
 
 def w4a16_scheme(group: int) -> Scheme:
     """Packed 4-bit weights in groups, on every linear module but the head."""
-    return Scheme(method="compressed-tensors", name=f"w4a16-g{group}", layout=Integers(4, group, packed=True))
+    layout = Integers(4, group, packed=True)
+    return Scheme(method="compressed-tensors", name=f"w4a16-g{group}", layout=layout, computed=("wna16",))
 
 
 def read_compressed(keys: Keys) -> Scheme:
@@ -98,9 +99,16 @@ def read_compressed(keys: Keys) -> Scheme:
     rules = [keys.rule("target", "ignore", ignored)] if ignored else []
     made = [_group(keys, str(label)[:64], group, whole) for label, group in groups.items()]
     keys.done()
-    rules += _by_strength([rule for rule, _ in filter(None, made)])
-    name = f"compressed-tensors ({', '.join(dict.fromkeys(stored_as for _, stored_as in filter(None, made)))})"
-    return Scheme(method="compressed-tensors", name=name, roles=(), rules=() if dequantize else tuple(rules))
+    groups_made = [group for group in made if group is not None]
+    rules += _by_strength([group.rule for group in groups_made])
+    name = f"compressed-tensors ({', '.join(dict.fromkeys(group.stored_as for group in groups_made))})"
+    return Scheme(
+        method="compressed-tensors",
+        name=name,
+        roles=(),
+        rules=() if dequantize else tuple(rules),
+        computed=() if dequantize else tuple(dict.fromkeys(group.computed for group in groups_made)),
+    )
 
 
 def _by_strength(groups: list[Rule]) -> list[Rule]:
@@ -115,8 +123,16 @@ def _by_strength(groups: list[Rule]) -> list[Rule]:
     ]
 
 
-def _group(keys: Keys, label: str, found: Any, whole: str) -> tuple[Rule, str] | None:
-    """The rule of one group and its format; None when the group does not touch weights."""
+class _Group(msgspec.Struct, frozen=True):
+    """One group: its rule, how it is stored, and how it is multiplied."""
+
+    rule: Rule
+    stored_as: str
+    computed: str
+
+
+def _group(keys: Keys, label: str, found: Any, whole: str) -> _Group | None:
+    """One group of the configuration; None when it does not touch weights."""
     if not isinstance(found, Mapping):
         keys.refuse("config_groups", found, ('{"group_0": {...}}',))
         return None
@@ -132,7 +148,28 @@ def _group(keys: Keys, label: str, found: Any, whole: str) -> tuple[Rule, str] |
             inner.refuse("format", found.get("format"), FORMATS)
         layout = _layout(Keys(weights, keys.file, keys.method, f"{inner.path}.weights"), keys, stored_as, activations)
     keys.problems += inner.leftovers()
-    return None if layout is None else (inner.rule("target", "targets", targets, layout), stored_as)
+    if layout is None or weights is None:
+        return None
+    rule = inner.rule("target", "targets", targets, layout)
+    return _Group(rule, stored_as, _computed(stored_as, weights, activations))
+
+
+def _computed(stored_as: str, weights: Mapping[str, Any], activations: Mapping[str, Any] | None) -> str:
+    """How the matrices are multiplied: bits and kind of weights and of inputs, in the words of vLLM's schemes."""
+    beside = activations or {}
+    if stored_as == "nvfp4-pack-quantized":
+        return "nvfp4" if activations else "nvfp4a16"
+    if stored_as == "mxfp4-pack-quantized":
+        return "mxfp4"
+    if stored_as == "mxfp8-quantized":
+        return "mxfp8"
+    if weights.get("type") == "float":
+        return "w8a8-fp8" if activations else "w8a16-fp8"
+    if not activations:
+        return "wna16"
+    if weights.get("num_bits") == 4:
+        return "w4a8-fp8" if beside.get("type") == "float" else "w4a8-int8"
+    return "w8a8-int8"
 
 
 def _layout(weights: Keys, outer: Keys, stored_as: str, activations: Mapping[str, Any] | None) -> Layout:

@@ -91,7 +91,8 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     `method` names the library's method and `name` the format for people. Matrices whose role is in `roles` take
     `layout`. `fused_experts` is false when the method leaves experts fused into one tensor unquantised, `conv1d`
     true when it also takes GPT-2's transposed modules.
-    `dtype` overrides the model's own format for everything unquantised (plain formats).
+    `dtype` overrides the model's own format for everything unquantised (plain formats). `computed` says how
+    matrices are multiplied where the method alone does not tell it: one word a group, "w8a8-fp8".
     """
 
     method: str
@@ -102,6 +103,7 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     fused_experts: bool = True
     conv1d: bool = False
     dtype: str | None = None
+    computed: tuple[str, ...] = ()
 
 
 def ceil_div(count: int, size: int) -> int:

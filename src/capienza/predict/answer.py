@@ -64,6 +64,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     fit: GpuFit | None = None
     answer: EngineAnswer | LlamaAnswer | None = None
     volumes: Volumes | None = None
+    rule_notes: tuple[Message, ...] = ()
+    """What the rules of compatibility say of the GPU asked for, where they are not met."""
 
     def entries(self, name: str) -> tuple[Entry, ...]:
         """The entries of that name: one for each GPU, or that of the server."""
@@ -104,7 +106,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         found += model.architecture.notes if model.architecture else ()
         found += [model.refusal] if model.refusal else []
         found += self.answer.notes if self.answer else self._unknown_engine()
-        found += (*model.differences, *self._too_long(), *open_notes(self.card, self.answer))
+        found += (*self.rule_notes, *model.differences, *self._too_long(), *open_notes(self.card, self.answer))
         return tuple(dict.fromkeys(found))
 
     def _unknown_engine(self) -> tuple[Message, ...]:

@@ -33,6 +33,7 @@ from capienza.predict.inference.serving import (
 from capienza.predict.inference.vllm.memory import CONTEXT_BYTES
 from capienza.predict.model import Model
 from capienza.predict.placement import Split, check_split
+from capienza.predict.resident import held_as
 from capienza.predict.weights import WeightBytes, weights_entry
 from capienza.units import Range
 
@@ -213,9 +214,11 @@ def _weights(
     # The engine's figure may hold padding in its tensors; what headers hold beyond the layers comes on top.
     loaded = figure.amount.expected + max(0, held - figure.amount.floor)
     ceiling = max(loaded, int(loaded * calibration.factor(answer.engine, figure.kind or WEIGHTS).value))
+    # A stage may hold all that a larger format adds; tensor-parallel ranks share it.
+    growth = -(-weights.may_grow_bytes // (1 if answer.serving.split.pipeline_parallel > 1 else ranks))
     tensors = weights_entry(weights, device, ranks, figure.phases)
     return [
-        msgspec.structs.replace(tensors, amount=Range(floor, held, held)),
+        msgspec.structs.replace(tensors, amount=Range(floor, held, held + growth)),
         _entry(figure, LOADED_EXTRA, Range(0, loaded - held, ceiling - held), device),
     ]
 
@@ -256,12 +259,14 @@ def _serving(card: Card, model: Model, gpus: int, gpu: GpuFacts, cache_format: s
     stated, named = card.weights.format, {plain_name(name): value for name, value in engine.options.items()}
     _check_parallel(card, named)
     dtype = resident_dtype(card, model.dtype, named)
+    scheme = model.scheme if stated is None else scheme_named(stated, Place(card.file, key="weights.format"))
+    larger = None if scheme is None else held_as(card, model, gpu)
     states_cache = named.get(CACHE_OPTION) not in (None, AUTO)
     copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
     serving = Serving(
         architecture=architecture,
         dtype=dtype,
-        scheme=model.scheme if stated is None else scheme_named(stated, Place(card.file, key="weights.format")),
+        scheme=None if larger is not None and larger.is_expected else scheme,
         split=split,
         version=engine.version,
         options={**named, CACHE_OPTION: cache_format if states_cache else dtype},

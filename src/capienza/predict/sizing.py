@@ -17,6 +17,7 @@ from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import LACKING, Model, stored_format
 from capienza.predict.number_formats import TORCH_DTYPES, Doubt
 from capienza.predict.options import open_options, without_floor
+from capienza.predict.resident import held_as, weights_on
 from capienza.predict.unknowns import (
     CONVERSION_MISSING,
     INFERENCE_MISSING,
@@ -34,7 +35,6 @@ from capienza.predict.weights import (
     WeightBytes,
     per_gpu,
     share,
-    weight_bytes,
     weights_entry,
 )
 from capienza.units import Range
@@ -86,17 +86,19 @@ def build_ledger(
     gpus: int = 1,
     devices: tuple[str, ...] | None = None,
     answer: Answer | None = None,
+    gpu: GpuFacts = NO_GPU,
 ) -> Ledger:
     """The ledger of one copy of the model on `gpus` GPUs, or of only those of them that `devices` names.
 
-    `answer` is what the card's engine takes (`ask_engine`); without one its entries are unknown.
+    `answer` is what the card's engine takes (`ask_engine`); without one its entries are unknown. `gpu` is what is known
+    of each: an engine may hold the weights in a larger format on it.
 
     Raises `InputError` when the card asks for a format that cannot be computed for this model.
     """
     devices = devices or tuple(f"gpu:{index}" for index in range(gpus))
     phases = TRAINING_PHASES if card.task == "fine-tuning" else INFERENCE_PHASES
     missing = TRAINING_MISSING if card.task == "fine-tuning" else INFERENCE_MISSING
-    weights = weight_bytes(model, card.weights.format)
+    weights = weights_on(model, card.weights.format, held_as(card, model, gpu))
     entries: list[Entry] = []
     for device in devices:
         if answer is not None:

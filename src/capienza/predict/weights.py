@@ -55,7 +55,8 @@ FROM_FIELD = template("predict.from-field", "stated: {field}")
 class WeightBytes(msgspec.Struct, frozen=True, kw_only=True):
     """All the weights of one copy of the model, with the formula that gave them.
 
-    `expected_bytes` is more than `total_bytes` when the files hold only a part.
+    `expected_bytes` is more than `total_bytes` when the files hold only a part. `ceiling_bytes`: the most that they
+    may take in another format than the one asked for; None where there is no such format.
     """
 
     total_bytes: int
@@ -63,6 +64,12 @@ class WeightBytes(msgspec.Struct, frozen=True, kw_only=True):
     formula: Message
     source: Message
     inputs: tuple[Input, ...]
+    ceiling_bytes: int | None = None
+
+    @property
+    def may_grow_bytes(self) -> int:
+        """How much more than expected they may take in another format."""
+        return 0 if self.ceiling_bytes is None else max(0, self.ceiling_bytes - self.expected_bytes)
 
 
 def weight_bytes(model: Model, weight_format: str | None) -> WeightBytes:
@@ -93,7 +100,9 @@ def weights_entry(weights: WeightBytes, device: str, gpus: int, phases: tuple[Ph
         phases=phases,
         device=device,
         amount=Range(
-            _even_share(weights.total_bytes, gpus), _even_share(weights.expected_bytes, gpus), weights.expected_bytes
+            _even_share(weights.total_bytes, gpus),
+            _even_share(weights.expected_bytes, gpus),
+            weights.expected_bytes + weights.may_grow_bytes,
         ),
         status="estimated",
         inputs=weights.inputs,

@@ -1,25 +1,31 @@
 """Compatibility: engine, version, weight format and GPU work together, by official documentation or by a probe.
 
-A rule of the catalogue that is violated excludes; one that holds is necessary, not sufficient. An environment
-asked for when ordering is a wish and proves nothing.
+A rule of the catalogue that is violated excludes; one that holds is necessary, not sufficient. What rules say of a
+server is judged offer by offer, and both must hold. An environment asked for when ordering is a wish and proves
+nothing; a probe of one that is there does.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from capienza.decide.case import Case
 from capienza.decide.need import unstated
+from capienza.decide.probes import probes
 from capienza.decide.runs import card_file
+from capienza.decide.server_rules import server_finding
 from capienza.decide.verdict import CriterionVerdict, Finding, cite
-from capienza.decide.weigh import Says, Stance, conclude, for_every_gpu, in_scope, shorten, weigh
+from capienza.decide.weigh import OVERRIDDEN, Says, Stance, conclude, for_every_gpu, in_scope, short_id, shorten, weigh
 from capienza.errors import Message, template
 from capienza.evidence.claims import COMPATIBILITY, COMPLETED, OUTCOME, SATISFIED, VIOLATED, word
-from capienza.evidence.rank import OFFER_DOCUMENT, rank
+from capienza.evidence.rank import MEASURED_HERE, OFFER_DOCUMENT, rank
 from capienza.evidence.record import Record, Scope
 from capienza.truth import Truth
 
 CRITERION = "compatibility"
 STATED = ("model", "engine", "engine_version", "weight_format")
 FIELDS = (*STATED, "kv_format", "gpu")
+NOTHING_STATED = Finding(truth=None)
 
 VERIFIED = template(
     "decide.compatibility-verified",
@@ -43,45 +49,92 @@ SETTLE = template(
 
 
 def judge(case: Case) -> CriterionVerdict:
-    """Is the combination verified, violated, or only wished for?"""
-    return conclude(CRITERION, [for_every_gpu(case, lambda need: _judge_gpu(case, need))])
+    """Is the combination verified, violated, or only wished for?
+
+    What the GPU and the records tell is the same for all offers of a card class; a server is of its own.
+    """
+    known: tuple[Finding, CriterionVerdict] | None = case.shared.get(CRITERION)
+    if known is None:
+        finding = for_every_gpu(case, lambda need: _judge_gpu(case, need))
+        known = case.shared[CRITERION] = finding, conclude(CRITERION, [finding])
+    finding, verdict = known
+    server = for_every_gpu(case, lambda need: _judge_server(case, need))
+    if server.truth is None and not server.reasons:
+        return verdict
+    if server.truth is Truth.FALSE and finding.truth is Truth.TRUE:
+        server = msgspec.structs.replace(server, reasons=(*server.reasons, *_outweighed(finding, server)))
+    return conclude(CRITERION, [finding, server])
+
+
+def _outweighed(finding: Finding, server: Finding) -> list[Message]:
+    """What was shown elsewhere, on such a GPU, says nothing against what is documented of this server."""
+    higher = short_id(server.evidence[0])
+    return [OVERRIDDEN(lower=short_id(one), higher=higher) for one in finding.evidence]
+
+
+def _judge_server(case: Case, need: Scope) -> Finding:
+    if not _states_server(case):
+        return NOTHING_STATED
+    here = [one for one in _stances(case, need)[0] if one.says == "supports" and one.rank == MEASURED_HERE]
+    return server_finding(case, need, here)
+
+
+def _states_server(case: Case) -> bool:
+    host = case.offer.host
+    stated = (host.driver_version, host.cuda_max, host.rocm, host.cpu_arch)
+    return case.offer.id in case.evidence.offers or any(value is not None for value in stated)
 
 
 def _judge_gpu(case: Case, need: Scope) -> Finding:
-    open_fields = unstated(need, STATED)
-    stances = [
+    rules = [rule for rule in case.sizing.rules if rule.gpu in (None, need.gpu)]
+    notes = tuple(rule.reason for rule in rules if rule.is_note)
+    stances, reasons = _stances(case, need)
+    stances += [
         Stance(says="violates", rank=OFFER_DOCUMENT, evidence=rule.evidence, reasons=(rule.reason,))
-        for rule in case.sizing.rules
-        if rule.truth is Truth.FALSE
+        for rule in rules
+        if rule.truth is Truth.FALSE and rule.evidence is not None
     ]
-    reasons: list[Message] = list(open_fields)
-    if not open_fields:
-        records, reasons = in_scope(_relevant(case), need, FIELDS)
-        reasons += case.evidence.aside(COMPATIBILITY, OUTCOME)
-        for record in records:
-            says = _says(record)
-            doubts = case.evidence.weak.get(record.id, ())
-            if says == "supports" and doubts:
-                reasons += doubts
-            elif says:
-                stances.append(_stance(record, need, says))
     finding = weigh(stances)
-    if finding.truth is not Truth.UNKNOWN:
+    if finding.truth is Truth.FALSE:
         return finding
-    reasons = [rule.reason for rule in case.sizing.rules if rule.truth is Truth.UNKNOWN] + reasons
+    if finding.truth is Truth.TRUE:
+        return msgspec.structs.replace(finding, reasons=(*finding.reasons, *notes))
+    open_fields = unstated(need, STATED)
+    doubts = [rule for rule in rules if rule.truth is Truth.UNKNOWN]
+    reasons = [*(rule.reason for rule in doubts), *reasons]
     settle: tuple[Message, ...] = open_fields
     if not open_fields:
         names = _names(need)
         settle = (SETTLE(card=card_file(case), **names),)
         if not stances:
             reasons.insert(0, UNVERIFIED(**names))
+    cited = tuple(rule.evidence for rule in rules if rule.evidence and (rule.is_note or rule.truth is Truth.UNKNOWN))
     return Finding(
         truth=Truth.UNKNOWN,
-        reasons=(*finding.reasons, *shorten(reasons)),
-        evidence=finding.evidence,
+        reasons=(*finding.reasons, *shorten(reasons), *notes),
+        evidence=tuple(dict.fromkeys((*finding.evidence, *cited))),
         settle=(*finding.settle, *settle),
         failures=finding.failures,
     )
+
+
+def _stances(case: Case, need: Scope) -> tuple[list[Stance], list[Message]]:
+    """What records say of the combination, and why others do not count."""
+    open_fields = unstated(need, STATED)
+    if open_fields:
+        return [], list(open_fields)
+    stances: list[Stance] = []
+    records, reasons = in_scope(_relevant(case), need, FIELDS)
+    reasons += case.evidence.aside(COMPATIBILITY, OUTCOME)
+    for record in records:
+        says = _says(record)
+        doubts = case.evidence.weak.get(record.id, ())
+        if says == "supports" and doubts:
+            reasons += doubts
+        elif says:
+            stances.append(_stance(record, need, says))
+    seen, why_not = probes(case, need)
+    return [*stances, *seen], [*reasons, *why_not]
 
 
 def _relevant(case: Case) -> list[Record]:

@@ -11,6 +11,7 @@ import msgspec
 
 from capienza import __version__
 from capienza.canon import digest
+from capienza.catalog.rule_texts import LARGER
 from capienza.decide.case import Case, is_placement_open
 from capienza.decide.need import NOT_STATED
 from capienza.decide.readings import cycle_of
@@ -204,7 +205,17 @@ def _proof(case: Case, need: Scope) -> list[Stance]:
         reason = FLOOR_SHARE(gpus=gpus, basis=basis, **figures)
     else:
         reason = FLOOR(device=device, basis=basis, **figures)
-    return [Stance(says="violates", rank=None, evidence=calculation(case, need), reasons=(reason,))]
+    return [
+        Stance(
+            says="violates", rank=None, evidence=calculation(case, need), reasons=(reason, *_held_larger(case, need))
+        )
+    ]
+
+
+def _held_larger(case: Case, need: Scope) -> list[Message]:
+    """The rules by which the weights of that floor are in a larger format than the one asked for."""
+    rules = (rule for rule in case.sizing.rules if rule.gpu in (None, need.gpu))
+    return [rule.reason for rule in rules if rule.reason.code == LARGER.code]
 
 
 def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
