@@ -115,7 +115,7 @@ class Session:
         """Note a control character, which could rewrite a terminal; True when there is one."""
         found = _HIDDEN.search(text)
         if found:
-            self.problems.add(HIDDEN(found=f"U+{ord(found[0]):04X}"), Place(self.file, line, found.start() + 1))
+            self.problems.add(HIDDEN(found=code_point(found[0])), Place(self.file, line, found.start() + 1))
         return found is not None
 
     def stop(self, message: Message, place: Place) -> NoReturn:
@@ -130,6 +130,17 @@ class Session:
         if not self.seen and not self.problems.count:
             self.problems.add(NO_OFFERS(example=OFFER), Place(self.file))
         self.problems.raise_any()
+
+
+def hidden_character(text: str) -> str | None:
+    """The first control character that could rewrite a terminal, by its number."""
+    found = _HIDDEN.search(text)
+    return code_point(found[0]) if found else None
+
+
+def code_point(character: str) -> str:
+    """The number of a character that cannot be shown."""
+    return f"U+{ord(character):04X}"
 
 
 def form_of(root: Node) -> type[FlatOffer] | type[FullOffer]:
