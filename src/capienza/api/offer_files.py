@@ -47,8 +47,8 @@ FRESH_SINCE_WHEN = template(
 )
 OWN_FORM = template(
     "offers.own-form",
-    "{options} say what a form of others leaves out; this file is in a form of ours, which states it",
-    "Leave them out, or give the form of the file with --from.",
+    "{options} go with a form of others, and this file is not recognised as one",
+    "Leave them out for a form of ours, or give the form with --from: then it is said what is wrong with the file.",
 )
 UNDATED = template(
     "offers.undated",

@@ -30,8 +30,8 @@ from capienza.yamlmarks.source import read_bytes
 LEFT_OUT = template("import.left-out", "left out: {reason}")
 NO_OFFER_MADE = template(
     "import.no-offer-made",
-    "none of the {rows} rows makes an offer",
-    "Read the reasons: the first is {reason}",
+    "none of the {rows} rows makes an offer; the first: {reason}",
+    "Check that it is the file you meant, and what is said of it.",
 )
 NO_ROWS = template("import.no-rows", "the file has no row", "Fetch it again, or check that it is the file you meant.")
 NOT_JSON = template("import.not-json", "this is not valid JSON: {problem}", "Fetch it again: it may be cut short.")
@@ -79,6 +79,7 @@ def read_foreign(path: Path, form: Form, source: Source, findings: Findings) -> 
         session.stop(NO_ROWS(), Place(session.file))
     if not intake.made:
         session.stop(NO_OFFER_MADE(rows=session.seen, reason=intake.first_reason), Place(session.file))
+    session.end()
 
 
 def _csv_rows(path: Path, form: Form, intake: _Intake) -> Iterator[Row]:
@@ -224,6 +225,8 @@ class _Intake:
         if notes.problems:
             return None
         self.session.ids.add(name)
+        if full.price.currency:
+            self.session.currencies.add(full.price.currency)
         for path, message in notes.findings:
             place = self.place(row, path) if self.session.findings.has_room(message.code) else _row_start(row)
             self.session.findings.add(Finding(message, place, name))
