@@ -24,7 +24,7 @@ UNKNOWN_FORM = template(
 
 FOREIGN = template(
     "catalog.foreign-form",
-    "this is a {form} file, which is converted before it is used",
+    "this is a price list of {form}, which is converted before it is used",
     "Run: capienza offers import {file} --out {out} --retrieved YYYY-MM-DD",
 )
 

@@ -124,7 +124,7 @@ def _notes(row: Row) -> str | None:
 
 FORM = Form(
     name="gpuhunt",
-    title="gpuhunt catalogue",
+    title="gpuhunt",
     ending=".csv",
     marks=frozenset({"instance_name", "price", "gpu_count", "gpu_name", "gpu_memory", "spot"}),
     columns={

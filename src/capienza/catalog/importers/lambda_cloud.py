@@ -117,7 +117,7 @@ def _regions(row: Row) -> list[str]:
 
 FORM = Form(
     name="lambda",
-    title="Lambda instance types",
+    title="Lambda",
     ending=".json",
     marks=frozenset({"instance_type"}),
     paths=(("data",), ()),

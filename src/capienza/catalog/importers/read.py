@@ -119,7 +119,7 @@ def _json_rows(path: Path, form: Form, intake: _Intake) -> Iterator[Row]:
     except (msgspec.DecodeError, RecursionError) as error:
         session.stop(NOT_JSON(problem=str(error)[:200]), Place(session.file))
     if where is None:
-        accepted = " or ".join(".".join(one) or "a list" for one in form.paths)
+        accepted = ", ".join(".".join(one) or "[...]" for one in form.paths)
         session.stop(NOT_THIS_FORM(form=form.name, accepted=accepted), Place(session.file, 1))
     line, seen_to, line_start = 1, 0, 0
     for number, (key, begin, end) in enumerate(members(data, where), start=1):

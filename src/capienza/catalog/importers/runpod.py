@@ -148,7 +148,7 @@ def _counts(most: int) -> list[int]:
 
 FORM = Form(
     name="runpod",
-    title="RunPod gpuTypes",
+    title="RunPod",
     ending=".json",
     marks=frozenset({"securePrice", "communityPrice", "memoryInGb"}),
     paths=(("data", "gpuTypes"), ("gpuTypes",)),

@@ -249,7 +249,7 @@ def _reader(source: Source) -> Reader:
 
 FORM = Form(
     name="skypilot",
-    title="SkyPilot catalogue",
+    title="SkyPilot",
     ending=".csv",
     marks=frozenset({"InstanceType", "AcceleratorName", "AcceleratorCount", "Price"}),
     columns={

@@ -218,7 +218,7 @@ def _end(row: Row) -> str | None:
 
 FORM = Form(
     name="vast",
-    title="Vast.ai search",
+    title="Vast.ai",
     ending=".json",
     marks=frozenset({"dph_total", "dph_base"}),
     paths=(("offers",), ()),
