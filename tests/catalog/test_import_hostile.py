@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from import_files import (
     GPUHUNT,
     INSTANCE,
     OFFER,
+    RETRIEVED,
     SKYPILOT,
     as_csv,
     as_json,
@@ -24,11 +26,15 @@ from import_files import (
     imported,
     skypilot,
 )
+from offer_files import placeless
 
 from capienza.api.offer_files import offers_import
+from capienza.catalog.importers import read
+from capienza.catalog.importers.form import Source
 from capienza.catalog.importers.table import FORMS, form_of
+from capienza.catalog.notes import Findings
 from capienza.catalog.read import read_offers
-from capienza.errors import InputError
+from capienza.errors import InputError, InputErrors
 
 FILES = {
     "gpuhunt": ("csv", gpuhunt({}, {"gpu_count": 8}).encode()),
@@ -67,18 +73,39 @@ def outcome(folder: Path, data: bytes, ending: str, form: str | None) -> int:
     out.unlink(missing_ok=True)
     path.write_bytes(data)
     try:
-        report = offers_import(path, out, form, retrieved="2026-11-28")
+        report = offers_import(path, out, form, retrieved=RETRIEVED)
     except InputError as error:
         refusal = error
     else:
         for finding in report.findings.kept:
             assert str(finding.message)
-        assert sum(1 for _ in read_offers(out)) == report.count
+        survives(path, out, form)
         return report.count
     assert str(refusal)
     assert refusal.as_dict()
     assert not out.exists()
     return 0
+
+
+def survives(path: Path, out: Path, form: str | None) -> None:
+    """What was written is what was understood, and converting it once more changes nothing."""
+    again = out.with_name("again.jsonl")
+    offers_import(out, again)
+    assert again.read_bytes() == out.read_bytes()
+    found = FORMS[form] if form else form_of(path)
+    assert found
+    moment = datetime.datetime.fromisoformat(RETRIEVED).replace(tzinfo=datetime.UTC)
+    first = next(iter(read_offers(out)))
+    assert first.document
+    source = Source(form=found.name, file=path.name, version=first.document.version or "", retrieved=moment)
+    understood = [placeless(offer) for offer in read.read_foreign(path, found, source, Findings())]
+    assert [placeless(offer) for offer in read_offers(out)] == understood
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_an_import_survives_a_round_trip(tmp_path: Path, name: str) -> None:
+    ending, data = FILES[name]
+    assert outcome(tmp_path, data, ending, name) > 0
 
 
 def test_every_form_has_a_file_here_and_is_recognised(tmp_path: Path) -> None:
@@ -157,6 +184,15 @@ def test_equal_rows_by_the_thousand_are_named_apart_at_once(tmp_path: Path) -> N
     rows = [{"instance_name": "same"}] * 5000
     found = imported(tmp_path, gpuhunt(*rows), "csv")
     assert len({offer.id for offer in found.offers}) == 5000
+
+
+def test_rows_that_make_many_offers_each_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "MAX_OFFERS", 30)
+    row = {**GPU_TYPE, "maxGpuCount": 64}
+    text = as_json({"gpuTypes": [{**row, "id": str(number)} for number in range(3)]})
+    with pytest.raises(InputErrors, match="more than 30 offers"):
+        imported(tmp_path, text, "json")
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_key_written_twice_is_not_guessed(tmp_path: Path) -> None:

@@ -59,6 +59,13 @@ def test_runpod_bids_are_interruptible_and_stock_is_a_wish(tmp_path: Path) -> No
     assert found.codes["stock-is-a-wish"] == 1
 
 
+def test_a_bid_of_zero_and_a_stock_that_is_no_known_word_are_said(tmp_path: Path) -> None:
+    found = runpod(tmp_path, {"lowestPrice": {"minimumBidPrice": 0, "stockStatus": "Plenty"}})
+    assert not [offer for offer in found.offers if offer.price.interruptible or offer.stock]
+    assert "minimumBidPrice is 0" in str([str(said.message) for said in found.findings.kept])
+    assert "stockStatus is Plenty" in found.where("value-not-read")
+
+
 def test_a_gpu_type_without_a_price_is_left_out(tmp_path: Path) -> None:
     nothing = {key: None for key in GPU_TYPE if key.endswith("Price")}
     found = runpod(tmp_path, {}, nothing)
@@ -100,6 +107,11 @@ def test_lambda_memory_is_read_from_words(
 def test_lambda_without_capacity_is_an_offer_without_stock(tmp_path: Path) -> None:
     (offer,) = lambda_(tmp_path, regions_with_capacity_available=[]).offers
     assert (offer.region, offer.stock) == (None, "none")
+
+
+def test_lambda_makes_an_offer_of_every_region(tmp_path: Path) -> None:
+    regions = [{"name": f"r{number}"} for number in range(300)]
+    assert len(lambda_(tmp_path, regions_with_capacity_available=regions).offers) == 300
 
 
 def test_lambda_that_contradicts_itself_or_has_no_gpu_is_left_out(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ WORDS_NOT_READ = template(
 _WORDS = re.compile(
     r"(?:(?P<count>[0-9]{1,4})x )?(?P<name>[^()]{1,100}?) ?\((?P<memory>[0-9]{1,4}) GB(?: (?P<form>[^()]{0,40}))?\)"
 )
-_MAX_REGIONS = 200
 
 
 def _reader(source: Source) -> Reader:
@@ -111,7 +110,7 @@ def _regions(row: Row) -> list[str]:
     """The names of the regions where the type is free now."""
     found: Any = row.values.get("regions_with_capacity_available")
     regions = found if isinstance(found, list) else []
-    names = [region.get("name") for region in regions[:_MAX_REGIONS] if isinstance(region, dict)]
+    names = [region.get("name") for region in regions if isinstance(region, dict)]
     return [name for name in names if isinstance(name, str) and name.strip()]
 
 

@@ -23,7 +23,7 @@ from capienza.catalog.lines import LINE_LIMIT, LINE_TOO_LONG, MAX_LINE
 from capienza.catalog.notes import Finding, Findings, Notes
 from capienza.catalog.offer import Offer
 from capienza.catalog.records import column_at, records
-from capienza.catalog.session import Session, hidden_character
+from capienza.catalog.session import MAX_OFFERS, TOO_MANY_OFFERS, Session, hidden_character
 from capienza.errors import InputError, InputErrors, Message, Place, template
 from capienza.yamlmarks.source import read_bytes
 
@@ -204,6 +204,8 @@ class _Intake:
             offer = self.offer(form, row, row.notes if not position else Notes())
             if offer is not None:
                 self.made += 1
+                if self.made > MAX_OFFERS:  # a row may make many
+                    self.session.stop(TOO_MANY_OFFERS(limit=MAX_OFFERS), row.place(None))
                 yield offer
 
     def offer(self, form: FullOffer, row: Row, notes: Notes) -> Offer | None:

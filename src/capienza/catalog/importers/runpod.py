@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from capienza.catalog.forms import FullGpu, FullOffer, FullPrice
 from capienza.catalog.importers.form import Form, Reader, Source
-from capienza.catalog.importers.row import LeaveOut, Row
+from capienza.catalog.importers.row import NOT_READ, LeaveOut, Row
 from capienza.catalog.importers.said import IN_DOLLARS, PRICE_UNKNOWN, STOCK_IS_A_WISH
 from capienza.errors import template
 
@@ -128,9 +128,12 @@ def _lowest_bid(row: Row) -> str | None:
     lowest = row.values.get("lowestPrice")
     if not isinstance(lowest, dict):
         return None
-    inner = Row(lowest, row.number_in_file, row.place, row.once)
+    inner = Row(lowest, row.number_in_file, lambda _: row.place("lowestPrice"), row.once)
     amount = inner.amount("minimumBidPrice")
-    return amount if amount and Decimal(amount) else None
+    if amount is not None and not Decimal(amount):
+        row.note(PRICE_UNKNOWN(column="minimumBidPrice", found="0"), "lowestPrice")
+        return None
+    return amount
 
 
 def _stock(row: Row, lowest: Mapping[str, Any]) -> str | None:
@@ -138,7 +141,10 @@ def _stock(row: Row, lowest: Mapping[str, Any]) -> str | None:
     if not isinstance(word, str):
         return None
     row.once(STOCK_IS_A_WISH(), "lowestPrice")
-    return _STOCK.get(word.lower())
+    stock = _STOCK.get(word.lower())
+    if stock is None and word:
+        row.note(NOT_READ(column="stockStatus", found=word[:60]), "lowestPrice")
+    return stock
 
 
 def _counts(most: int) -> list[int]:
