@@ -6,9 +6,13 @@ infinity: neither has a meaning in a record, and `null` in its place would turn 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
+
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that show nothing: deletion, C1 controls, marks of direction and of no width."""
 
 
 def plain(value: Any) -> Any:
@@ -37,7 +41,12 @@ def pretty(value: Any) -> str:
     """The same document for people: indented, keys in their written order, no NaN or infinity."""
     import json
 
-    return json.dumps(msgspec.to_builtins(value, str_keys=True), allow_nan=False, ensure_ascii=False, indent=2)
+    return seen(json.dumps(msgspec.to_builtins(value, str_keys=True), allow_nan=False, ensure_ascii=False, indent=2))
+
+
+def seen(json_text: str) -> str:
+    """JSON in which what could drive a terminal, or turn its text around, is an escape that means the same."""
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 def digest_bytes(data: bytes) -> str:

@@ -7,6 +7,7 @@ Source of the prefixes: IEC 80000-13 (binary), SI (decimal).
 
 from __future__ import annotations
 
+import datetime
 import re
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import NewType
@@ -32,6 +33,9 @@ _WIDE = Context(prec=1000)
 
 _SIZE = r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*"
 _WITH_COMMAS = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+|,[0-9]{1,2})?"
+_DURATION = r"\s*([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*(h|hours?|d|days?)\s*"
+MAX_DAYS = 3650
+"""Longest age or validity accepted anywhere."""
 _MONEY = r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})\s*"
 
 
@@ -136,6 +140,15 @@ def parse_money(text: str) -> Money:
     if match is None:
         raise QuantityError(text[:64], "a decimal amount and a three-letter currency, such as 47.14 USD")
     return Money(Decimal(match[1]), match[2])
+
+
+def parse_duration(text: str) -> datetime.timedelta:
+    """Read "7 days", "36 hours", "7d" or "36h". Raises `QuantityError` for another unit, zero, or over `MAX_DAYS`."""
+    match = re.fullmatch(_DURATION, text, re.ASCII) if len(text) <= 64 else None
+    seconds = Decimal(match[1]) * (86_400 if match[2][0] == "d" else 3600) if match else Decimal(0)
+    if not 0 < seconds <= MAX_DAYS * 86_400:
+        raise QuantityError(text[:64], f"hours or days such as 7 days, at most {MAX_DAYS} days")
+    return datetime.timedelta(seconds=float(seconds))
 
 
 def meant_size(text: str) -> str | tuple[str, str] | None:

@@ -280,3 +280,36 @@ def test_the_arithmetic_of_a_package(
     assert offer.gpus == lots * cards
     assert offer.price.term_hours == 24 * days
     assert offer.price.money == Money(Decimal(cents).scaleb(-2), "EUR")
+
+
+def test_currencies_that_differ_within_a_file_are_said_once(tmp_path: Path) -> None:
+    text = flat(id="a") + flat(id="b", total="40 EUR") + flat(id="c")
+    found = read_text(tmp_path, "yaml", text)
+    assert found.findings.counts["catalog.mixed-currencies"] == 1
+    assert "EUR, USD" in str(found.findings.kept[-1].message)
+    assert not read_text(tmp_path, "yaml", flat(id="a") + flat(id="c")).findings.counts["catalog.mixed-currencies"]
+
+
+def test_windows_of_one_offer_that_overlap_are_two_offers_of_one_name(tmp_path: Path) -> None:
+    first = flat(document="{id: q, valid_from: 2026-11-01, valid_until: 2026-11-20}")
+    second = flat(total="50 USD", document="{id: q, valid_from: 2026-11-10, valid_until: 2026-11-30}")
+    assert read_text(tmp_path, "yaml", first + second).codes == ["duplicate-offer"]
+
+
+@pytest.mark.parametrize(
+    "changes, code",
+    [
+        ({"nodes": "2", "gpus_per_node": "8", "cards": "8"}, "nodes-contradict-gpus"),
+        ({"hourly": "1 USD"}, "two-prices"),
+        ({"total": "-47.14 USD"}, "not-money"),
+        ({"total": "NaN USD"}, "not-money"),
+        ({"total": "1e999 USD"}, "not-money"),
+        ({"days": "3", "starts": "2026-12-07", "ends": "2026-12-20"}, "term-differs"),
+        ({"starts": "2026-12-07T11:30:00", "ends": "2026-12-10"}, "not-a-day"),
+        ({"starts": "2026-12-10", "ends": "2026-12-07"}, "window-empty"),
+    ],
+)
+def test_a_sheet_that_contradicts_itself_or_cannot_be(tmp_path: Path, changes: dict[str, str], code: str) -> None:
+    outcome = read_text(tmp_path, "yaml", flat(**changes))
+    assert code in outcome.codes
+    assert not outcome.offers

@@ -36,7 +36,8 @@ def test_offers_are_listed_checked_and_converted(capienza, examples, tmp_path):
     assert json.loads(capienza("offers", "check", two, "--json").out)["offers"] == 2
     out = tmp_path / "two.jsonl"
     done = capienza("offers", "import", two, "--out", out)
-    assert (done.code, done.out) == (0, "")
+    assert (done.code, done.err) == (0, "")
+    assert "offers: 2" in done.out
     again = json.loads(capienza("offers", "list", out, "--json").out)["offers"]
     first = json.loads(capienza("offers", "list", two, "--json").out)["offers"]
     for offer in (*again, *first):

@@ -28,8 +28,8 @@ SURFACE = {
     "capienza offers": {"--lang", "--help"},
     "capienza offers list": {"FILES", *COMMON},
     "capienza offers check": {"FILES", *COMMON},
-    "capienza offers import": {"FILE", "--out", "--lang", "--help"},
     "capienza rules": {"--engine", "--version", "--gpu", "--weights", "--cache", *COMMON},
+    "capienza offers import": {"FILE", "--out", "--from", "--provider", "--retrieved", "--fresh-for", *COMMON},
     "capienza devices": {"NAME", *COMMON},
 }  # fmt: skip
 

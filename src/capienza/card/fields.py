@@ -24,7 +24,7 @@ from capienza.card.kinds import (
     whole,
 )
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
-from capienza.card.quantities import MONEY, SIZE
+from capienza.card.quantities import DURATION, MONEY, SIZE
 from capienza.card.ranking import WITHIN
 
 VERSION = 1
@@ -292,6 +292,12 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("budget", _mapping(model.Budget), "What may be spent.", "{cap: 300 USD}", none=True),
     Field("budget.cap", MONEY, "The most that the whole package may cost.", "300 USD", required=True),
+    Field(
+        "budget.price_age",
+        DURATION,
+        "How old a price may be that states no end of its own; an older one is to be confirmed.",
+        "7 days",
+    ),
     Field(
         "calendar",
         _mapping(_calendar),

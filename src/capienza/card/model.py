@@ -117,9 +117,10 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The most that the whole package may cost."""
+    """The most that the whole package may cost. `price_age` is how old a price without an end of its own may be."""
 
     cap: Money
+    price_age: datetime.timedelta | None = None
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

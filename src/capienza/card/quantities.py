@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 
 from capienza.card.kinds import Kind
@@ -10,6 +11,7 @@ from capienza.errors import template
 from capienza.units import (
     ACCEPTED_UNITS,
     MAX_BYTES,
+    MAX_DAYS,
     MAX_MONEY,
     UNITS,
     Bytes,
@@ -17,6 +19,7 @@ from capienza.units import (
     QuantityError,
     meant_money,
     meant_size,
+    parse_duration,
     parse_money,
     parse_size,
 )
@@ -38,7 +41,14 @@ MONEY_TOO_LARGE = template(
     "card.money-too-large", "expected at most {maximum}, got {found}", "Check the number of digits."
 )
 
+NOT_A_DURATION = template(
+    "card.not-a-duration",
+    "expected hours or days, such as 7 days, got {found}",
+    "Write a number and hours or days: at most {maximum} days.",
+)
+
 _SIZE_PATTERN = rf"^\s*[0-9]+(\.[0-9]+)?\s*({'|'.join(UNITS)})\s*$"
+_DURATION_PATTERN = r"^\s*[0-9]{1,6}(\.[0-9]{1,3})?\s*(h|hours?|d|days?)\s*$"
 _MONEY_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*[A-Z]{3}\s*$"
 
 
@@ -62,6 +72,15 @@ def _money(value: Value) -> Money:
     return money
 
 
+def _duration(value: Value) -> datetime.timedelta:
+    try:
+        return parse_duration(value if isinstance(value, str) else "")
+    except QuantityError:
+        number = _written(value)
+        meant = f"{number} days" if number.replace(".", "", 1).isdecimal() else None
+        raise Refused(NOT_A_DURATION(maximum=MAX_DAYS, found=shown(value)), meant) from None
+
+
 def _written(value: Value) -> str:
     """A value as it stands in the file; empty for one that is no text and no number."""
     return str(value) if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else ""
@@ -74,4 +93,7 @@ MONEY = Kind(
     text="amount with its currency, such as 300 USD",
     schema={"type": "string", "pattern": _MONEY_PATTERN},
     convert=_money,
+)
+DURATION = Kind(
+    text="hours or days, such as 7 days", schema={"type": "string", "pattern": _DURATION_PATTERN}, convert=_duration
 )

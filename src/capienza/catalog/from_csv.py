@@ -15,25 +15,13 @@ from typing import Any
 import msgspec
 
 from capienza.catalog.forms import FlatOffer, FullOffer
-from capienza.catalog.lines import lines
 from capienza.catalog.offer import Offer
+from capienza.catalog.records import column_at, records
 from capienza.catalog.session import Session
 from capienza.catalog.walk import columns_of, unknown_key
 from capienza.errors import Place, template
-from capienza.units import KIB, format_size
 from capienza.yamlmarks import Node
 
-NOT_UTF8 = template("catalog.csv-not-utf8", "the line is not UTF-8 text", "Save the file as CSV UTF-8.")
-NOT_CSV = template(
-    "catalog.not-csv",
-    "this is not valid CSV: {problem}",
-    "Put a cell with a comma or a quote in quotes, and double the quotes in it.",
-)
-RECORD_TOO_LONG = template(
-    "catalog.record-too-long",
-    "a record of more than {limit}",
-    "A quote that is not closed swallows the lines after it: check the quotes.",
-)
 WRONG_WIDTH = template(
     "catalog.wrong-width",
     "the record has {found} cells, the header {wanted}",
@@ -51,64 +39,17 @@ NO_LIST_COLUMN = template(
     "Write these offers in YAML or JSON.",
 )
 
-MAX_RECORD = 256 * KIB
 _LIST_COLUMN = "candidates"
 
 
 def read_csv(path: Path, session: Session) -> Iterator[Offer]:
     """One offer for each record after the header."""
-    import csv
-
-    source = _Lines(path, session)
-    records = csv.reader(source, strict=True)
     columns: _Columns | None = None
-    while True:
-        source.begin()
-        first = source.number + 1
-        try:
-            cells = next(records, None)
-        except csv.Error as error:
-            session.stop(NOT_CSV(problem=str(error)), Place(session.file, first))
-        if cells is None:
-            return
-        if not any(cells):
-            continue
+    for line, cells, text in records(path, session):
         if columns is None:
-            columns = _Columns(cells, session, source.text)
-        elif (offer := columns.offer(cells, first, source.text)) is not None:
+            columns = _Columns(cells, session, text)
+        elif (offer := columns.offer(cells, line, text)) is not None:
             yield offer
-
-
-class _Lines:
-    """Feeds lines to the CSV reader; remembers the record's text, bounded, to find columns in it again."""
-
-    def __init__(self, path: Path, session: Session) -> None:
-        self.source = lines(path)
-        self.session = session
-        self.number = 0
-        self.text = ""
-
-    def begin(self) -> None:
-        """A new record starts with the next line."""
-        self.text = ""
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        self.number, line = next(self.source)
-        try:
-            text = line.decode()
-        except UnicodeDecodeError:
-            self.session.stop(NOT_UTF8(), Place(self.session.file, self.number))
-        if self.session.hidden(text, self.number):
-            self.session.problems.raise_any()
-        self.text = self.text + text if self.text else text
-        if len(self.text) > MAX_RECORD:
-            self.session.stop(
-                RECORD_TOO_LONG(limit=format_size(MAX_RECORD, "KiB", 0)), Place(self.session.file, self.number)
-            )
-        return text
 
 
 class _Columns:
@@ -189,18 +130,3 @@ class _Columns:
                 members = root.setdefault(outer, Node({}, line, column)).value  # type: ignore[assignment]
             members[name] = Node(value, line, column)
         return Node(root, line, 1)
-
-
-def column_at(text: str, index: int) -> int:
-    """The column, from 1, where the cell with this index begins; 0 when the record spans lines before it."""
-    quoted, cell = False, 0
-    for position, character in enumerate(text):
-        if cell == index:
-            return position + 1
-        if character == '"':
-            quoted = not quoted
-        elif character == "\n":
-            return 0
-        elif character == "," and not quoted:
-            cell += 1
-    return 0

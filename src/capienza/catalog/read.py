@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,12 @@ UNKNOWN_FORM = template(
     "catalog.unknown-file-form",
     "expected a file of offers that ends in {accepted}, got {found}",
     "Give the file the ending of its form.",
+)
+
+FOREIGN = template(
+    "catalog.foreign-form",
+    "this is a price list of {form}, which is converted before it is used",
+    "Run: capienza offers import {file} --out {out} --retrieved YYYY-MM-DD",
 )
 
 ENDINGS = (".yaml", ".yml", ".json", ".jsonl", ".csv")
@@ -52,8 +59,19 @@ def read_offers(
             yield from read_jsonl(path, session)
         else:
             yield from read_json(path, session)
-    except InputErrors:
-        raise
+        session.end()
     except InputError as error:
+        _refuse_foreign(path)
+        if isinstance(error, InputErrors):
+            raise
         session.stop(error.message, error.place)
-    session.end()
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Say how a file in a form of others is converted. Raises `InputError` when it is in one."""
+    from capienza.catalog.importers.table import form_of  # not needed to read a good file
+
+    form = form_of(path)
+    if form is not None:
+        file, out = shlex.quote(str(path)), shlex.quote(f"{path.stem}.jsonl")
+        raise InputError(FOREIGN(form=form.title, file=file, out=out), Place(str(path)))

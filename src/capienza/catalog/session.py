@@ -31,6 +31,12 @@ TOO_MANY_OFFERS = template(
 )
 NO_OFFERS = template("catalog.no-offers", "the file holds no offer", "Write at least one, such as - {example}.")
 
+MIXED_CURRENCIES = template(
+    "catalog.mixed-currencies",
+    "the file has prices in {found}: they are compared only through a dated exchange rate",
+    "Add a record with exchange_rate, or ask for prices in one currency.",
+)
+
 MAX_OFFERS = 500_000
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 Tree = Callable[[], Node | None]
@@ -46,6 +52,7 @@ class Session:
         self.problems = Problems()
         self.claims = Claims(findings)
         self.ids: set[str] = set()
+        self.currencies: set[str] = set()
         self.seen = 0
 
     def offer(self, form: FlatOffer | FullOffer, place: Place, tree: Tree) -> Offer | None:
@@ -58,6 +65,8 @@ class Session:
         if full.offer_id in self.ids:
             notes.problem(DUPLICATE_ID(found=full.offer_id), "id" if is_flat else "offer_id")
         self.ids.add(full.offer_id)
+        if full.price.currency:
+            self.currencies.add(full.price.currency)
         if notes.problems or notes.findings:
             self.settle(notes, place, tree, is_flat, full.offer_id)
         return None if notes.problems else offer
@@ -115,7 +124,7 @@ class Session:
         """Note a control character, which could rewrite a terminal; True when there is one."""
         found = _HIDDEN.search(text)
         if found:
-            self.problems.add(HIDDEN(found=f"U+{ord(found[0]):04X}"), Place(self.file, line, found.start() + 1))
+            self.problems.add(HIDDEN(found=code_point(found[0])), Place(self.file, line, found.start() + 1))
         return found is not None
 
     def stop(self, message: Message, place: Place) -> NoReturn:
@@ -130,6 +139,19 @@ class Session:
         if not self.seen and not self.problems.count:
             self.problems.add(NO_OFFERS(example=OFFER), Place(self.file))
         self.problems.raise_any()
+        if len(self.currencies) > 1:
+            self.findings.add(Finding(MIXED_CURRENCIES(found=tuple(sorted(self.currencies)[:20])), Place(self.file)))
+
+
+def hidden_character(text: str) -> str | None:
+    """The first control character that could rewrite a terminal, by its number."""
+    found = _HIDDEN.search(text)
+    return code_point(found[0]) if found else None
+
+
+def code_point(character: str) -> str:
+    """The number of a character that cannot be shown."""
+    return f"U+{ord(character):04X}"
 
 
 def form_of(root: Node) -> type[FlatOffer] | type[FullOffer]:

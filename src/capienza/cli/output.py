@@ -85,7 +85,10 @@ def _show_rich(document: Document, console: Console) -> None:
                     console.print(Text(f"• {visible(item)}"))
             case table:
                 grid = RichTable(
-                    title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+                    title=Text(visible(table.title)) if table.title else None,
+                    title_justify="left",
+                    box=box.SIMPLE_HEAD,
+                    padding=(0, 1, 0, 0),
                 )
                 for index, column in enumerate(table.columns):
                     justify: JustifyMethod = "right" if index in table.numeric else "left"

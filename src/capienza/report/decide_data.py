@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from capienza.canon import plain
+from capienza.canon import plain, seen
 from capienza.catalog.offer import Offer
 from capienza.decide.run import Decided, Judged
 from capienza.decide.summary import Summary
@@ -107,4 +107,4 @@ def _criterion_text(row: CriterionVerdict, written: dict[int, tuple[CriterionVer
 
 
 def _text(value: Any) -> str:
-    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False)
+    return seen(json.dumps(plain(value), allow_nan=False, ensure_ascii=False))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.plain import visible
 
-_ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#~"} | {"\n": " ", "\r": " "})
+_ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#~&$"})
+_ADDRESS = re.compile(r"(?i)(?<=:)(?=//)|(?<=\bwww)(?=\.)")
+"""Where an escape keeps a reader from making a link of a bare address."""
+_LIST_MARK = re.compile(r"^(\s*(?=[-+](?:[\s-]|$))|\s*[0-9]{1,9}(?=[.)](?:\s|$)))")
 
 
 def markdown(document: Document) -> str:
@@ -37,4 +42,6 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def _inert(text: str) -> str:
-    return visible(text).translate(_ESCAPES)
+    """Text that is only text: it opens no tag, link, list, rule or entity. A tab or a new line is shown as written."""
+    text = _ADDRESS.sub("\\\\", visible(text).translate(_ESCAPES))
+    return _LIST_MARK.sub(r"\1\\", text)

@@ -13,6 +13,8 @@ from capienza.report.messages import message_data, sentence
 from capienza.report.tool import TOOL
 
 OFFERS_SCHEMA = "capienza.offers/1"
+SHOWN = 3
+"""Findings of one kind that people read in full; `--json` has more of them."""
 PRICE_LABELS = {
     "total": mark("in all"),
     "per_gpu_hour": mark("per GPU and hour"),
@@ -32,6 +34,17 @@ def check_data(count: int, findings: Findings) -> dict[str, Any]:
         "schema": "capienza.offers-check/1",
         "tool": TOOL,
         "ok": True,
+        "offers": count,
+        "findings": findings_data(findings),
+    }
+
+
+def import_data(count: int, form: str | None, findings: Findings) -> dict[str, Any]:
+    """How many offers were written, from which form, and what must be known about them."""
+    return {
+        "schema": "capienza.offers-import/1",
+        "tool": TOOL,
+        "form": form,
         "offers": count,
         "findings": findings_data(findings),
     }
@@ -83,6 +96,14 @@ def check_document(count: int, findings: Findings, say: Say) -> Document:
     )
 
 
+def import_document(count: int, form: str | None, findings: Findings, say: Say) -> Document:
+    """The result of `offers import`."""
+    if form is None:
+        return check_document(count, findings, say)
+    text = say("Read as {form}; offers written: {count}.", form=form, count=say.number(count))
+    return (Paragraph(text), *findings_blocks(findings, say))
+
+
 def price_text(price: Price, say: Say) -> str:
     """The price as it is asked; an unknown one is a word."""
     if price.money is None:
@@ -96,14 +117,14 @@ def term_text(price: Price, say: Say) -> str:
 
 
 def findings_blocks(findings: Findings, say: Say) -> tuple[Block, ...]:
-    """What must be known: the first of each kind in full, and how many more there are."""
-    if not findings.kept:
-        return ()
-    items = [_finding(finding, say) for finding in findings.kept]
-    more = sum(findings.counts.values()) - len(findings.kept)
-    if more:
-        items.append(say("and {count} more of the same kinds", count=say.number(more)))
-    return (Heading(say("To know about these offers")), Items(tuple(items)))
+    """What must be known: the first of each kind in full, and how many more there are like them."""
+    items: list[str] = []
+    for code, count in findings.counts.items():
+        shown = [finding for finding in findings.kept if finding.message.code == code][:SHOWN]
+        items += [_finding(finding, say) for finding in shown]
+        if count > len(shown):
+            items.append(say("... and {count} more like it", count=say.number(count - len(shown))))
+    return (Heading(say("To know about these offers")), Items(tuple(items))) if items else ()
 
 
 def _finding(finding: Finding, say: Say) -> str:

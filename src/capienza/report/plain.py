@@ -11,10 +11,10 @@ def plain_text(document: Document) -> str:
 
 
 def visible(text: str) -> str:
-    """Text with its control characters made visible, so that no input can drive the terminal."""
+    """Text with every control character made visible, so that no input drives the terminal or forges a line."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _block(block: Block) -> str:

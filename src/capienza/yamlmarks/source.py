@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from capienza.errors import InputError, Message, Place, UnreachableError, template
 from capienza.units import format_size
@@ -49,7 +49,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     return data
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """The file, open for reading. Raises `UnreachableError` when it is not there, not readable, or no regular file."""
     place = Place(str(path))
     try:

@@ -19,6 +19,7 @@ from capienza.decide.afford import affordable_hours
 from capienza.decide.case import Case
 from capienza.decide.cost import Cost, cost_of, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
+from capienza.decide.freshness import price_in_date
 from capienza.decide.need import NOT_STATED
 from capienza.decide.server import known_needs
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
@@ -99,8 +100,10 @@ def _budget(case: Case) -> Finding:
     if cost.minimum is None or case.document is None:
         return Finding(truth=Truth.UNKNOWN, reasons=problems + cost.missing, settle=problems + cost.missing)
     if cost.minimum.currency == budget.cap.currency:
-        return weigh([_stance(case, lambda bill: bill, budget.cap, OFFER_DOCUMENT, case.document)])
-    return _converted(case, cost, budget.cap, case.document)
+        found = weigh([_stance(case, lambda bill: bill, budget.cap, OFFER_DOCUMENT, case.document)])
+    else:
+        found = _converted(case, cost, budget.cap, case.document)
+    return price_in_date(found, case.offer.document, budget.price_age, case.now)
 
 
 def _calendar(case: Case) -> Finding:
