@@ -12,15 +12,17 @@ from typing import Any
 
 import msgspec
 
-from capienza.card.model import Card, Host, Placement
+from capienza.card.model import NONE, Card, Host, NotApplicable, Placement
 from capienza.catalog.offer import GpuClaim, Offer
-from capienza.decide.cost import Cost, Hours
+from capienza.decide.cost import Cost
+from capienza.decide.used import Job
 from capienza.decide.verdict import EvidenceRef
 from capienza.errors import Message
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.standing import Standing
 from capienza.ledger.capacity import Capacity
 from capienza.ledger.ledger import Ledger
+from capienza.plan.steps import Plan
 from capienza.truth import Truth
 
 
@@ -76,6 +78,7 @@ class Evidence:
     """The records that count, found by the quantities they state or by the offer they name."""
 
     def __init__(self, standing: Standing) -> None:
+        self.standing = standing
         self.weak = standing.weak
         self.counting = standing.counting
         self.set_aside = standing.set_aside
@@ -111,7 +114,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     document: EvidenceRef | None
     """The document the offer was read from; None when there is none that counts now, with the reason beside."""
     document_problem: Message | None
-    hours: Hours
+    plan: Plan
     cost: Cost
 
 
@@ -147,10 +150,17 @@ def gpus_in_all(card: Card) -> int:
     return copy if copy == divided else copy * placement.data_parallel
 
 
-def storage_needed(card: Card) -> int | None:
-    """Bytes of disk that the card needs, for fees by stored volume; None when it does not say."""
-    storage = card.host.storage_bytes if isinstance(card.host, Host) else None
-    return storage if isinstance(storage, int) else None
+def job_of(card: Card, plan: Plan) -> Job:
+    """What an offer is priced for: the hours of the plan, and the volumes and GPUs that the card asks for."""
+    host = card.host
+    volumes = (host.storage_bytes, host.egress_bytes) if isinstance(host, Host) else (host, host)
+    storage, egress = (_bytes(volume) for volume in volumes)
+    return Job(hours=plan.hours, storage_bytes=storage, egress_bytes=egress, gpus=gpus_in_all(card))
+
+
+def _bytes(volume: int | NotApplicable | None) -> int | None:
+    """A volume for fees: `none` is nothing at all, by the word of the card."""
+    return 0 if volume == NONE else volume
 
 
 def _index(records: Iterable[Record]) -> dict[str, list[Record]]:

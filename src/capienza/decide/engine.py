@@ -14,8 +14,8 @@ import msgspec
 
 from capienza.card.model import Calendar, Card
 from capienza.catalog.offer import GpuClaim, Offer
-from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread, storage_needed
-from capienza.decide.cost import Hours, cost_of, hours_of
+from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread, job_of
+from capienza.decide.cost import cost_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
 from capienza.decide.need import needs_of
@@ -27,6 +27,7 @@ from capienza.decide.window import finish_of
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.standing import standing
 from capienza.ledger.capacity import FitWord, bounded_word, fit_word
+from capienza.plan.steps import Plan, plan_of
 from capienza.truth import all_of
 
 SEVERITY: dict[FitWord, int] = {"fit": 0, "borderline": 1, "overflow": 2}
@@ -37,6 +38,7 @@ class CardClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     sizing: Sizing
     needs: tuple[Scope, ...]
+    plan: Plan
     verdicts: dict[str, CriterionVerdict]
     prediction: Prediction | None
     margin: Margin | None
@@ -67,7 +69,6 @@ def _decisions(
 ) -> Iterator[Decision]:
     sizings: dict[tuple[GpuClaim, int], Sizing] = {}
     classes: dict[tuple[GpuClaim, int, int, str | None, str | None], CardClass] = {}
-    hours = hours_of(card.calendar)
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
         named = offer.id if offer.id in evidence.offers else None
@@ -80,9 +81,10 @@ def _decisions(
                 sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
             sizing = sizings[offer.gpu, gpus]
             needs = needs_of(card, sizing, offer.gpu, gpus, provider, named)
-            case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
+            plan = plan_of(card.calendar, evidence.standing, needs)
+            case = _case(card, offer, sizing, needs, {}, evidence, now, plan)
             known = classes[key] = _judge_class(case)
-        yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)
+        yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, known.plan), known)
 
 
 def _case(
@@ -93,7 +95,7 @@ def _case(
     shared: dict[object, Any],
     evidence: Evidence,
     now: datetime.datetime,
-    hours: Hours,
+    plan: Plan,
 ) -> Case:
     document, problem = document_of(offer, now)
     return Case(
@@ -106,8 +108,8 @@ def _case(
         shared=shared,
         document=document,
         document_problem=problem,
-        hours=hours,
-        cost=cost_of(offer, hours, storage_needed(card)),
+        plan=plan,
+        cost=cost_of(offer, job_of(card, plan)),
     )
 
 
@@ -121,6 +123,7 @@ def _judge_class(case: Case) -> CardClass:
     return CardClass(
         sizing=case.sizing,
         needs=case.needs,
+        plan=case.plan,
         verdicts=verdicts,
         prediction=prediction,
         margin=_margin(case, prediction),
@@ -137,7 +140,7 @@ def _decision(case: Case, known: CardClass) -> Decision:
     calendar = case.card.calendar
     finish = None
     if state != "exclude" and isinstance(calendar, Calendar):
-        finish = finish_of(case, calendar, case.hours)
+        finish = finish_of(case, calendar)
     return Decision(
         offer=case.offer.id,
         state=state,
