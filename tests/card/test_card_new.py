@@ -52,6 +52,7 @@ def test_every_field_that_applies_appears_once_with_its_comment():
         if field.path in ("model.parameters", "model.bits") or field.parent in (
             "quality.metrics",
             "calendar.steps",
+            "calendar.steps.at_least",
             "tokens.short",
             "tokens.usual",
             "tokens.required",

@@ -113,6 +113,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 class _Bill:
     """The lines of a bill as they are written, with their running sums."""
 
+    __slots__ = ("currency", "least", "parts", "planned")
+
     def __init__(self, currency: str) -> None:
         self.currency = currency
         self.parts: list[CostPart] = []
@@ -120,18 +122,18 @@ class _Bill:
         self.planned: Decimal | None = Decimal(0)
 
     def add(self, name: str, least: Decimal | None, planned: Decimal | None, formula: str) -> None:
-        minimum = None if least is None else rounded(least, ROUND_FLOOR)
-        planned = None if planned is None else rounded(planned, ROUND_CEILING)
-        self.parts.append(
-            CostPart(
-                name=name,
-                minimum=None if minimum is None else Money(minimum, self.currency),
-                planned=None if planned is None else Money(planned, self.currency),
-                formula=formula,
-            )
-        )
-        self.least += minimum or 0
-        self.planned = None if planned is None or self.planned is None else self.planned + planned
+        minimum = None if least is None else Money(rounded(least, ROUND_FLOOR), self.currency)
+        if planned is None:
+            most = self.planned = None
+        elif planned is least and minimum is not None and minimum.amount is least:
+            most = minimum
+        else:
+            most = Money(rounded(planned, ROUND_CEILING), self.currency)
+        self.parts.append(CostPart(name=name, minimum=minimum, planned=most, formula=formula))
+        if minimum is not None:
+            self.least += minimum.amount
+        if most is not None and self.planned is not None:
+            self.planned += most.amount
 
 
 def cost_of(offer: Offer, job: Job) -> Cost:

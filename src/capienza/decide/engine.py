@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,15 +33,23 @@ from capienza.truth import all_of
 SEVERITY: dict[FitWord, int] = {"fit": 0, "borderline": 1, "overflow": 2}
 
 
+JUDGED = "judged"
+
+
 class CardClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What all offers of one card class share."""
+    """What is judged once for all offers of one card class."""
+
+    verdicts: dict[str, CriterionVerdict]
+    prediction: Prediction | None
+    margin: Margin | None
+
+
+class _Known(NamedTuple):
+    """What the cases of one card class share."""
 
     sizing: Sizing
     needs: tuple[Scope, ...]
     plan: Plan
-    verdicts: dict[str, CriterionVerdict]
-    prediction: Prediction | None
-    margin: Margin | None
     shared: dict[object, Any]
 
 
@@ -58,17 +66,28 @@ def decide(
     model may be spread over; it is called once for each distinct pair. `now` decides what is expired. Raises
     `ValueError` when `now` has no offset or a record is not sealed.
     """
+    return (_decision(case) for case in cases_of(card, offers, sizing_for, records, now))
+
+
+def cases_of(
+    card: Card,
+    offers: Iterable[Offer],
+    sizing_for: SizingFor,
+    records: Iterable[Record],
+    now: datetime.datetime,
+) -> Iterator[Case]:
+    """Each offer with what a criterion judges it by, in the order of the offers. Raises as `decide` does."""
     if now.utcoffset() is None:
         message = "now needs an offset from UTC"
         raise ValueError(message)
-    return _decisions(card, offers, sizing_for, Evidence(standing(records, now)), now)
+    return _cases(card, offers, sizing_for, Evidence(standing(records, now)), now)
 
 
-def _decisions(
+def _cases(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
-) -> Iterator[Decision]:
+) -> Iterator[Case]:
     sizings: dict[tuple[GpuClaim, int], Sizing] = {}
-    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], CardClass] = {}
+    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], _Known] = {}
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
         named = offer.id if offer.id in evidence.offers else None
@@ -82,34 +101,24 @@ def _decisions(
             sizing = sizings[offer.gpu, gpus]
             needs = needs_of(card, sizing, offer.gpu, gpus, provider, named)
             plan = plan_of(card.calendar, evidence.standing, needs)
-            case = _case(card, offer, sizing, needs, {}, evidence, now, plan)
-            known = classes[key] = _judge_class(case)
-        yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, known.plan), known)
+            known = classes[key] = _Known(sizing, needs, plan, {})
+        yield _case(card, offer, known, evidence, now)
 
 
-def _case(
-    card: Card,
-    offer: Offer,
-    sizing: Sizing,
-    needs: tuple[Scope, ...],
-    shared: dict[object, Any],
-    evidence: Evidence,
-    now: datetime.datetime,
-    plan: Plan,
-) -> Case:
+def _case(card: Card, offer: Offer, known: _Known, evidence: Evidence, now: datetime.datetime) -> Case:
     document, problem = document_of(offer, now)
     return Case(
         card=card,
         offer=offer,
-        sizing=sizing,
-        needs=needs,
+        sizing=known.sizing,
+        needs=known.needs,
         evidence=evidence,
         now=now,
-        shared=shared,
+        shared=known.shared,
         document=document,
         document_problem=problem,
-        plan=plan,
-        cost=cost_of(offer, job_of(card, plan)),
+        plan=known.plan,
+        cost=cost_of(offer, job_of(card, known.plan)),
     )
 
 
@@ -121,17 +130,16 @@ def _judge_class(case: Case) -> CardClass:
     }
     prediction = predict(case.card, case.sizing)
     return CardClass(
-        sizing=case.sizing,
-        needs=case.needs,
-        plan=case.plan,
         verdicts=verdicts,
         prediction=prediction,
         margin=_margin(case, prediction),
-        shared=case.shared,
     )
 
 
-def _decision(case: Case, known: CardClass) -> Decision:
+def _decision(case: Case) -> Decision:
+    known: CardClass | None = case.shared.get(JUDGED)
+    if known is None:
+        known = case.shared[JUDGED] = _judge_class(case)
     criteria = tuple(
         known.verdicts.get(criterion.id) or apply_waivers(criterion.judge(case), case) for criterion in CRITERIA
     )

@@ -7,6 +7,7 @@ says that the hours between two pieces of work are free: they are paid as planne
 
 from __future__ import annotations
 
+import functools
 from decimal import ROUND_CEILING, Decimal
 from typing import NamedTuple
 
@@ -47,13 +48,10 @@ class Used(NamedTuple):
 def used_hours(price: Price, hours: Hours) -> Used:
     """Hours on the bill; with no billing step stated, exact at the least and rounded up to whole hours as planned."""
     if price.kind == "total":
-        stated = [one for one in (price.term_hours, price.usable_hours) if one is not None]
-        term = price.term_hours or ZERO
-        limit = min(stated, default=None)
-        elapsed, least_elapsed = hours.planned_elapsed, hours.least_elapsed
-        return Used(
-            hours.least, least_elapsed, term, hours.planned, elapsed, max(term, elapsed), limit, "", hours.is_stated
-        )
+        term, usable, elapsed = price.term_hours or ZERO, price.usable_hours, hours.planned_elapsed
+        limit = price.term_hours if usable is None else min(usable, price.term_hours or usable)
+        paid = max(term, elapsed)
+        return Used(hours.least, hours.least_elapsed, term, hours.planned, elapsed, paid, limit, "", hours.is_stated)
     limit, least, elapsed = price.max_hours, hours.least, hours.planned_elapsed
     # Beyond the longest time that it can be had nothing says what is paid.
     paid_least = _paid(price, least if limit is None else min(least, limit), price.billing_step_s)
@@ -82,6 +80,7 @@ def _why(price: Price, hours: Decimal, step_s: int) -> str:
     return f"{asked} / {step_s} s"
 
 
+@functools.lru_cache(4096)
 def shown(number: Decimal) -> str:
     """A number for a formula: at most six decimals, no needless zeros."""
     exponent = number.as_tuple().exponent
