@@ -46,6 +46,11 @@ STEP_UNKNOWN = template(
     "the billing step is not stated; hours are rounded up to whole hours here",
     "ask the seller for the billing step and the minimum time",
 )
+IDLE_PAID = template(
+    "decide.idle-hours-paid",
+    "no document says that hours between two days of work are free: {elapsed} hours are paid as planned, for {work}",
+    "ask the seller what is paid while the GPUs are stopped",
+)
 BEYOND_TERM = template(
     "decide.cost-beyond-term",
     "the plan takes up to {planned} hours, the price is for {term}: what more time costs is not stated",
@@ -202,6 +207,8 @@ def _by_hour(
         missing.append(HOURS_UNKNOWN())
     elif offer.price.billing_step_s is None and used.paid != used.paid_least:
         notes.append(STEP_UNKNOWN())
+    if used.elapsed != used.planned:
+        notes.append(IDLE_PAID(elapsed=shown(used.elapsed), work=shown(used.planned)))
     rate = money.amount * (units or 1)
     is_known = units is not None and is_for_all and job.hours.is_stated
     times = f" x {'?' if units is None else units} {name}" if name else ""

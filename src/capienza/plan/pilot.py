@@ -8,7 +8,6 @@ A rate holds at the dimensions it was measured at: fewer or more tokens or seque
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 
 import msgspec
@@ -19,6 +18,7 @@ from capienza.evidence.claims import ANY, find
 from capienza.evidence.record import Claim, Record, Scope
 from capienza.evidence.scope import BOUNDS, FIELDS, first_gap
 from capienza.evidence.standing import Standing
+from capienza.plan.hours import ZERO
 
 TOKEN_RATE = "tokens_per_second"
 """Of a measurement: tokens of all sequences together, each claim one run; its unit is tokens/s."""
@@ -84,7 +84,7 @@ ONE_RUN = template(
 class Duration(msgspec.Struct, frozen=True, kw_only=True):
     """What the records of a step come to. `planned` None: they settle nothing, for these reasons."""
 
-    least: Decimal = Decimal(0)
+    least: Decimal = ZERO
     planned: Decimal | None = None
     records: tuple[Record, ...] = ()
     reasons: tuple[Message, ...] = ()
@@ -98,32 +98,47 @@ def duration_of(step: Step, standing: Standing, needs: tuple[Scope, ...]) -> Dur
     """
     quantity = DURATION if step.work_tokens is None else TOKEN_RATE
     candidates, reasons = _named(step, standing) if step.record else _about(quantity, standing)
-    hours: list[Decimal] = []
+    proved: list[Decimal] = []
+    doubted: list[Decimal] = []
     records: dict[str, Record] = {}
-    fewest = 0
+    is_single = False
     for need in needs:
-        found = []
+        before, runs = len(proved), 0
         for record in candidates:
-            problems = tuple(_problems(record, step, need, standing))
-            reasons += problems
-            for claim in () if problems else find(record, quantity):
-                if quantity == DURATION and claim.basis not in (None, step.name):
-                    continue
-                value = _hours(claim, step)
-                if value is None:
-                    reasons.append(_unreadable(record, claim))
-                else:
-                    found.append(value)
-                    records[record.id] = record
-        if not found:
+            problem, weak = _problem(record, step, need), standing.weak.get(record.id, ())
+            reasons += weak if problem is None else (problem,)
+            hours, unread = _stated(record, quantity, step) if problem is None else ([], ())
+            reasons += unread
+            # A run of a plan that lacks one proves nothing, and its time is not forgotten.
+            (doubted if weak else proved).extend(hours)
+            if hours and not weak:
+                records[record.id] = record
+                runs += len(hours)
+        if len(proved) == before:
             return Duration(reasons=tuple(dict.fromkeys(reasons)) or _nothing(step, quantity, candidates))
-        hours += found
-        fewest = min(fewest or len(found), len(found))
-    if quantity == TOKEN_RATE and fewest == 1:
+        is_single |= runs == 1
+    if quantity == TOKEN_RATE and is_single:
         reasons.append(ONE_RUN(step=step.name))
     return Duration(
-        least=min(hours), planned=max(hours), records=tuple(records.values()), notes=tuple(dict.fromkeys(reasons))
+        least=min(proved),
+        planned=max(*proved, *doubted, ZERO),
+        records=tuple(records.values()),
+        notes=tuple(dict.fromkeys(reasons)),
     )
+
+
+def _stated(record: Record, quantity: str, step: Step) -> tuple[list[Decimal], list[Message]]:
+    """The hours that a record states for the step, and what cannot be read."""
+    hours: list[Decimal] = []
+    unread: list[Message] = []
+    for claim in find(record, quantity):
+        if quantity == TOKEN_RATE or claim.basis in (None, step.name):
+            value = _hours(claim, step)
+            if value is None:
+                unread.append(_unreadable(record, claim))
+            else:
+                hours.append(value)
+    return hours, unread
 
 
 def _named(step: Step, standing: Standing) -> tuple[list[Record], list[Message]]:
@@ -151,30 +166,34 @@ def _about(quantity: str, standing: Standing) -> tuple[list[Record], list[Messag
     )
 
 
-def _problems(record: Record, step: Step, need: Scope, standing: Standing) -> Iterator[Message]:
-    """Why a record says nothing for certain of this step on this GPU."""
+def _problem(record: Record, step: Step, need: Scope) -> Message | None:
+    """Why a record does not speak of this step on this GPU."""
     basis = step.basis if step.work_tokens is None else "measured"
     if record.kind not in KINDS[basis] or (basis == "measured" and record.method != "measure"):
-        yield WRONG_KIND(record=record.id[:12], kind=record.kind, method=record.method, step=step.name, basis=basis)
-        return
-    yield from standing.weak.get(record.id, ())
-    scope = record.scope
-    if basis == "documented":
-        for field in PLACE_FIELDS:
-            stated = getattr(scope, field)
-            if stated not in (None, ANY, getattr(need, field)):
-                yield NOT_HERE(record=record.id[:12], field=field, stated=stated)
-        stated_fields = [field for field in FIELDS if getattr(scope, field) is not None]
-        gap = first_gap(record, need, stated_fields)
-    else:
-        gap = first_gap(record, need, RUN_FIELDS)
+        return WRONG_KIND(record=record.id[:12], kind=record.kind, method=record.method, step=step.name, basis=basis)
+    return _not_covered(record, need) if basis == "documented" else _not_measured(record, need)
+
+
+def _not_covered(record: Record, need: Scope) -> Message | None:
+    """Why a document does not speak of what is needed: it counts unless what it states is something else."""
+    for field in PLACE_FIELDS:
+        stated = getattr(record.scope, field)
+        if stated not in (None, ANY, getattr(need, field)):
+            return NOT_HERE(record=record.id[:12], field=field, stated=stated)
+    stated_fields = [field for field in RUN_FIELDS if getattr(record.scope, field) is not None]
+    return first_gap(record, need, stated_fields)
+
+
+def _not_measured(record: Record, need: Scope) -> Message | None:
+    """Why a measurement was not made on what is needed, at the dimensions that are needed."""
+    gap = first_gap(record, need, RUN_FIELDS)
     if gap is not None:
-        yield gap
-        return
+        return gap
     for field in BOUNDS:
-        stated, needed = getattr(scope, field), getattr(need, field)
-        if basis == "measured" and needed is not None and stated != needed:
-            yield OTHER_LOAD(record=record.id[:12], field=field, stated=stated, needed=needed)
+        stated, needed = getattr(record.scope, field), getattr(need, field)
+        if needed is not None and stated != needed:
+            return OTHER_LOAD(record=record.id[:12], field=field, stated=stated, needed=needed)
+    return None
 
 
 def _hours(claim: Claim, step: Step) -> Decimal | None:

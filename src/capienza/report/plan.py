@@ -7,6 +7,7 @@ import zoneinfo
 from decimal import Decimal
 from typing import Any
 
+from capienza.canon import plain
 from capienza.card.model import Calendar, Card
 from capienza.decide.planning import OfferPlan, Planned
 from capienza.i18n.translator import Say, mark
@@ -82,8 +83,8 @@ def _plan_data(plan: Plan, schedule: Schedule | None) -> dict[str, Any]:
         "steps": [
             {
                 "name": step.name,
-                "least_hours": step.least,
-                "planned_hours": step.planned,
+                "least_hours": _written(step.least),
+                "planned_hours": _written(step.planned),
                 "basis": step.basis,
                 "records": [record.id for record in step.records],
                 "is_own_word": step.is_own_word,
@@ -92,12 +93,12 @@ def _plan_data(plan: Plan, schedule: Schedule | None) -> dict[str, Any]:
             }
             for step in plan.steps
         ],
-        "contingency_percent": plan.contingency_percent,
-        "daily_hours": hours.daily,
-        "least_hours": hours.least,
-        "planned_hours": hours.planned if hours.is_stated else None,
+        "contingency_percent": _written(plan.contingency_percent),
+        "daily_hours": _written(hours.daily),
+        "least_hours": _written(hours.least),
+        "planned_hours": _written(hours.planned if hours.is_stated else None),
         "is_documented": hours.is_documented,
-        "schedule": schedule,
+        "schedule": schedule and {**plain(schedule), "slack_hours": _written(schedule.slack_hours)},
     }
 
 
@@ -121,17 +122,22 @@ def _offer_data(one: OfferPlan) -> dict[str, Any]:
 def _plans(planned: Planned, say: Say) -> list[Block]:
     """The steps once for each way they come out; a pilot speaks of one GPU and not of another."""
     assert planned.offers is not None
-    groups: dict[Plan, list[str]] = {}
-    known: dict[int, Plan] = {}
+    # All offers of a card class share one plan; those of two classes are often alike.
+    classes: dict[int, tuple[Plan, dict[str, None]]] = {}
     for one in planned.offers:
-        # All offers of a card class share one plan.
-        plan = known.setdefault(id(one.plan), one.plan)
-        groups.setdefault(plan, []).append(one.offer.gpu.name_raw)
+        classes.setdefault(id(one.plan), (one.plan, {}))[1][one.offer.gpu.name_raw] = None
+    groups: list[tuple[Plan, dict[str, None]]] = []
+    for plan, gpus in classes.values():
+        alike = next((known for other, known in groups if other == plan), None)
+        if alike is None:
+            groups.append((plan, gpus))
+        else:
+            alike.update(gpus)
     if len(groups) < 2:
-        return _steps(planned.offers[0].plan if planned.offers else planned.alone.plan, say)
+        return _steps(groups[0][0] if groups else planned.alone.plan, say)
     blocks: list[Block] = []
-    for plan, gpus in groups.items():
-        blocks += _steps(plan, say, ", ".join(dict.fromkeys(gpus)))
+    for plan, gpus in groups:
+        blocks += _steps(plan, say, ", ".join(gpus))
     return blocks
 
 
@@ -233,6 +239,11 @@ def _left_out(count: int, say: Say) -> list[Block]:
     if count <= 0:
         return []
     return [Paragraph(say("Not shown here: {count} more; --json has all of them.", count=say.number(count)))]
+
+
+def _written(number: Decimal | None) -> str | None:
+    """A number for a JSON document: all its digits, no exponent."""
+    return None if number is None else f"{number:f}"
 
 
 def _hours(hours: Decimal | None, say: Say) -> str:

@@ -45,7 +45,7 @@ ABOVE = template(
 COST_OPEN = template(
     "decide.cost-open",
     "at least {least} must be paid, {planned} as planned; the cap is {cap}",
-    "the hours or the bill are not documented in every part",
+    "look for a cheaper offer, or document what keeps the two figures apart: hours, their spread, fees, tax",
 )
 COST_AT_LEAST = template(
     "decide.cost-at-least",
