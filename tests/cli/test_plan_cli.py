@@ -1,4 +1,4 @@
-"""`plan` on the command line: exit codes, steps, moments and bills for people and in JSON, and what people get wrong."""
+"""`plan` on the command line: exit codes, steps, moments and bills, for people and in JSON; what people get wrong."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_markdown_and_italian(capienza, files):
 
 def test_the_function_takes_plain_values(files):
     card, _, offers = files(MEASURED)
-    now = datetime.datetime(2036, 12, 11, tzinfo=datetime.UTC)
+    now = datetime.datetime(2036, 12, 12, tzinfo=datetime.UTC)
     planned = plan(card, [offers], now=now)
     assert [one.verdict.state for one in planned.offers] == ["exclude", "exclude"]
     assert plan(card, now=now).alone.schedule.start == now
