@@ -134,7 +134,7 @@ def test_offers_have_their_moments_bill_and_verdict(capienza, files):
     assert "11 USD/h x 1 GPU x 30 h" in shown.out
     document = json.loads(capienza("plan", *files(MEASURED), "--json").out)
     box, clock = document["offers"]
-    assert (box["state"], clock["state"]) == ("admissible", "to_confirm")
+    assert (box["state"], clock["state"]) == ("admissible", "exclude")
     assert box["schedule"]["finish"] == "2036-12-08T05:00:00Z"
     assert (box["schedule"]["slack_hours"], box["least_hours"], box["planned_hours"]) == ("114", "30", "30")
     for one in (box, clock):

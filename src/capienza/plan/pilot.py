@@ -72,7 +72,7 @@ NOTHING_STATED = template(
 NO_PILOT = template(
     "plan.no-pilot",
     "no measured run in the evidence states the tokens per second of step {step}",
-    "measure the tokens per second of a pilot at the required dimensions, twice or more; there are {tokens} tokens to do",
+    "measure the tokens per second of a pilot at the required dimensions, twice or more, for {tokens} tokens of work",
 )
 ONE_RUN = template(
     "plan.one-run",
