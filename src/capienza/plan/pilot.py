@@ -213,4 +213,4 @@ def _unreadable(record: Record, claim: Claim) -> Message:
 def _nothing(step: Step, quantity: str, candidates: list[Record]) -> tuple[Message, ...]:
     if candidates:
         return tuple(NOTHING_STATED(record=record.id[:12], quantity=quantity, step=step.name) for record in candidates)
-    return (NO_PILOT(step=step.name, tokens=str(step.work_tokens)),)
+    return (NO_PILOT(step=step.name, tokens=step.work_tokens),)

@@ -156,12 +156,18 @@ def _steps(plan: Plan, say: Say, gpus: str = "") -> list[Block]:
     columns = (say("step"), say("hours at the least"), say("hours planned"), say("basis"), say("rests on"))
     blocks: list[Block] = [heading, Table(columns=columns, rows=tuple(rows), numeric=(1, 2), whole=(0, 1, 2))]
     if hours.daily is not None:
+        daily, least = _hours(hours.daily, say), _hours(hours.least_elapsed, say)
         text = say(
-            "There is work in {daily} hours of each day: {least} to {planned} hours go by.",
-            daily=_hours(hours.daily, say),
-            least=_hours(hours.least_elapsed, say),
-            planned=_hours(hours.planned_elapsed if hours.is_stated else None, say),
+            "There is work in {daily} hours of each day: at least {least} hours go by.", daily=daily, least=least
         )
+        if hours.is_stated:
+            planned = _hours(hours.planned_elapsed, say)
+            text = say(
+                "There is work in {daily} hours of each day: {least} to {planned} hours go by.",
+                daily=daily,
+                least=least,
+                planned=planned,
+            )
         blocks.append(Paragraph(text))
     if plan.reasons or plan.notes:
         blocks.append(Items(tuple(sentence(message, say) for message in (*plan.reasons, *plan.notes))))
@@ -183,7 +189,7 @@ def _moments(schedule: Schedule | None, zone: datetime.tzinfo, say: Say) -> list
 
 
 def _schedule_columns(say: Say) -> tuple[str, ...]:
-    return (say("from"), say("done at the soonest"), say("done as planned"), say("must end"), say("hours left"))
+    return (say("begins"), say("done at the soonest"), say("done as planned"), say("must end"), say("hours left"))
 
 
 def _schedule_cells(schedule: Schedule | None, zone: datetime.tzinfo, say: Say) -> tuple[str, ...]:
