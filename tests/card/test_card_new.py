@@ -53,6 +53,7 @@ def test_every_field_that_applies_appears_once_with_its_comment():
             "quality.metrics",
             "calendar.steps",
             "ranking",
+            "calendar.steps.at_least",
             "tokens.short",
             "tokens.usual",
             "tokens.required",

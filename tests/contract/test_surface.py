@@ -18,6 +18,7 @@ SURFACE = {
         "--params", "--bits", "--reserve", *COMMON,
     },
     "capienza decide": {"CARD", "--offers", "--evidence", "--why", *COMMON},
+    "capienza plan": {"CARD", "--offers", "--evidence", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},
     "capienza calibrate": {"FILES", "--lang", "--help"},

@@ -500,7 +500,7 @@ GOLDEN = [
     (
         "budget",
         "to_confirm",
-        "decide.fee-unknown",
+        "decide.fee-volume-unknown",
         {"offer": make_offer(fees=(Fee(kind="egress", money=usd("0.1"), unit="per_gb"),))},
     ),
     (

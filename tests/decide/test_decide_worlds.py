@@ -40,7 +40,7 @@ SITUATIONS = {
     "RAM is below the need": ("decide.ram-below", 2),
     "a price is converted": ("decide.cost-converted", 5),
     "a currency has no rate": ("decide.currency-differs", 12),
-    "a fee is not known": ("decide.fee-unknown", 2),
+    "the volume of a fee is not known": ("decide.fee-volume-unknown", 2),
     "the tax is not known": ("decide.tax-unknown", 2),
     "the cap is exceeded": ("decide.cost-above", 12),
     "hours are hypothetical": ("decide.durations-hypothetical", 12),

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from capienza.card.model import Budget, Calendar, Step
 from capienza.catalog.offer import Fee, Price
 from capienza.decide.afford import affordable_hours
-from capienza.decide.cost import Hours, cost_of
+from capienza.decide.cost import cost_of
+from capienza.decide.used import Job
 from capienza.evidence.record import Scope
+from capienza.plan.hours import Hours
 from capienza.units import Money
 
 DEADLINE = at(13)
@@ -123,10 +125,10 @@ def test_the_cap_pays_for_these_steps_and_not_for_one_more(price, fees, cap, pla
     offer = make_offer(price=price, fees=fees)
 
     def bill(hours):
-        return cost_of(offer, hours)
+        return cost_of(offer, Job(hours=Hours(least=hours, planned=hours, is_stated=True, is_documented=True)))
 
     def paid(hours):
-        return bill(Hours(documented=hours, planned=hours, is_stated=True)).planned.amount
+        return bill(hours).planned.amount
 
     asked = 0
 

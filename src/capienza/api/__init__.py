@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
+    from capienza.api.planning import plan as plan
     from capienza.api.ruling import rules as rules
     from capienza.api.sizing import size as size
     from capienza.api.validating import calibrate as calibrate
@@ -42,6 +43,7 @@ _HOMES = {
     "offers": "offer_files",
     "offers_check": "offer_files",
     "offers_import": "offer_files",
+    "plan": "planning",
     "rules": "ruling",
     "size": "sizing",
     "validate": "validating",
@@ -60,6 +62,7 @@ __all__ = [
     "offers",
     "offers_check",
     "offers_import",
+    "plan",
     "rules",
     "size",
     "validate",

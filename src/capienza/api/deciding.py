@@ -21,7 +21,7 @@ from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Document, GpuClaim, Offer, Price
 from capienza.decide.case import Shortfall, Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
-from capienza.decide.need import gpu_names
+from capienza.decide.need import gpu_names, model_name
 from capienza.decide.ruling import rule_findings
 from capienza.decide.run import Decided, Judged
 from capienza.decide.server import contradictions
@@ -112,7 +112,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
             stretched_positions=None if architecture is None else architecture.stretched_positions,
-            model_name=card.model.id or (Path(card.model.path).name if card.model.path else None),
+            model_name=model_name(card),
             revision=model.revision,
             weight_format=card.weights.format or resident_format(model),
             kv_format=cache_format(card, model) if card.task == "inference" else None,

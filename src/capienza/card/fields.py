@@ -24,7 +24,7 @@ from capienza.card.kinds import (
     whole,
 )
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
-from capienza.card.quantities import DURATION, MONEY, SIZE
+from capienza.card.quantities import DURATION, MONEY, PERCENTAGE, RECORD_ID, SIZE, WORK
 from capienza.card.ranking import WITHIN
 
 VERSION = 1
@@ -75,13 +75,13 @@ def _calendar(
     timezone: str | None = None,
     start: Moment | None = None,
     deadline: Moment | None = None,
-    steps: tuple[model.Step, ...] = (),
+    **fields: Any,
 ) -> model.Calendar:
     return model.Calendar(
         timezone=timezone,
         start=start_of(start, timezone) if start else None,
         deadline=end_of(deadline, timezone) if deadline else None,
-        steps=steps,
+        **fields,
     )
 
 
@@ -100,6 +100,7 @@ _GPUS = whole(1, MAX_GPUS)
 _OPTIONS = Kind(text="option names and values", build=dict, rest_kind=ONE_VALUE)
 _PREFERENCES = Kind(text="list of names and values", build=dict, many=True, rest_kind=text())
 _SIGNED = number(Decimal(-(10**12)), Decimal(10**12))
+_HOURS = number(Decimal("0.001"), Decimal(100_000))
 _UNSIGNED = number(Decimal(0), Decimal(10**12))
 
 
@@ -275,8 +276,9 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "host.egress",
         SIZE,
-        "What is downloaded from the server: exports and outputs.",
-        "20 GB",
+        "What leaves the provider's network in the whole job: outputs, checkpoints, exports.",
+        "50 GB",
+        none=True,
         attribute="egress_bytes",
     ),
     Field("host.interconnect", text(), "The link needed between GPUs.", "nvlink", none=True),
@@ -314,6 +316,19 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("calendar.deadline", MOMENT, "The moment everything must be done: a day counts to its end.", "2026-12-12"),
     Field(
+        "calendar.contingency",
+        PERCENTAGE,
+        "What is added to the planned hours for what nobody foresees; it enters no proved duration.",
+        "20 %",
+        attribute="contingency_percent",
+    ),
+    Field(
+        "calendar.daily_hours",
+        number(Decimal("0.1"), Decimal(24)),
+        "Hours of each day in which there is work, in one piece; without it, day and night.",
+        "8",
+    ),
+    Field(
         "calendar.steps",
         Kind(text="list of steps", build=model.Step, many=True),
         "The steps of the work, one after the other.",
@@ -322,16 +337,42 @@ FIELDS: tuple[Field, ...] = (
     Field("calendar.steps.name", text(), "The name of the step.", "run", required=True),
     Field(
         "calendar.steps.hours",
-        number(Decimal("0.001"), Decimal(100_000)),
-        "How many hours it takes.",
+        _HOURS,
+        "How many hours it takes; it may be left out where a record states it, or beside work.",
         "30",
-        required=True,
     ),
     Field(
         "calendar.steps.basis",
         choice("hypothetical", "measured", "documented"),
         "Where that duration comes from; a hypothetical one confirms nothing.",
         "hypothetical",
+    ),
+    Field(
+        "calendar.steps.record",
+        RECORD_ID,
+        "The record that proves it, by its id or the beginning of it; without one, the basis is the card's own word.",
+        '"3f6a1c0e9b2d"',
+    ),
+    Field(
+        "calendar.steps.work",
+        WORK,
+        "What there is to do: divided by the tokens per second of measured runs, it gives the hours.",
+        "120e6 tokens",
+        attribute="work_tokens",
+    ),
+    Field(
+        "calendar.steps.at_least",
+        _mapping(model.LowerBound),
+        "A physical lower bound on its time: it can exclude, and confirms nothing.",
+        "{hours: 12, reason: 4 TB over the documented link of 1 Gbit/s}",
+    ),
+    Field("calendar.steps.at_least.hours", _HOURS, "The hours below which it cannot be done.", "12", required=True),
+    Field(
+        "calendar.steps.at_least.reason",
+        PROSE,
+        "What makes less impossible: the quantities and where they stand.",
+        "4 TB over the documented link of 1 Gbit/s",
+        required=True,
     ),
     Field(
         "preferences",

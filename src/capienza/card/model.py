@@ -110,7 +110,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     ram_bytes: int | NotApplicable | None = None
     storage_bytes: int | NotApplicable | None = None
     data_bytes: int | None = None
-    egress_bytes: int | None = None
+    egress_bytes: int | NotApplicable | None = None
     interconnect: str | None = None
     managed_application: str | None = None
     others_use_bytes: int | None = None
@@ -123,20 +123,39 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     price_age: datetime.timedelta | None = None
 
 
+class LowerBound(msgspec.Struct, frozen=True, kw_only=True):
+    """Hours below which a step cannot be done, whatever is tried, and why. It can exclude, and confirms nothing."""
+
+    hours: Decimal
+    reason: str
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of the plan; only a measured or documented duration can confirm a calendar."""
+    """One step of the plan; only a measured or documented duration can confirm a calendar.
+
+    Without `hours`, they come from the record that `record` names (an id, or its beginning), or from `work_tokens` at
+    the rate of a measured pilot.
+    """
 
     name: str
-    hours: Decimal
+    hours: Decimal | None = None
     basis: Basis = "hypothetical"
+    record: str | None = None
+    work_tokens: int | None = None
+    at_least: LowerBound | None = None
 
 
 class Calendar(msgspec.Struct, frozen=True, kw_only=True):
-    """When the work may start and must end. `deadline` is exclusive; a bare date is a whole day in `timezone`."""
+    """When the work may start and must end. `deadline` is exclusive; a bare date is a whole day in `timezone`.
+
+    `contingency_percent` is added to the planned hours, `daily_hours` of each day there is work (None: all of them).
+    """
 
     timezone: str | None = None
     start: datetime.datetime | None = None
     deadline: datetime.datetime | None = None
+    contingency_percent: Decimal | None = None
+    daily_hours: Decimal | None = None
     steps: tuple[Step, ...] = ()
 
 

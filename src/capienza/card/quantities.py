@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from decimal import Decimal
 
 from capienza.card.kinds import Kind
@@ -40,6 +41,26 @@ NOT_MONEY = template(
 MONEY_TOO_LARGE = template(
     "card.money-too-large", "expected at most {maximum}, got {found}", "Check the number of digits."
 )
+NOT_A_PERCENTAGE = template(
+    "card.not-a-percentage",
+    "expected a percentage from 0 % to {maximum} %, such as 20 %, got {found}",
+    "Write a number and the sign %.",
+)
+NOT_WORK = template(
+    "card.not-work",
+    "expected a number of tokens such as 120e6 tokens, from 1 to {maximum}, got {found}",
+    "Write the number and the word tokens.",
+)
+NOT_A_RECORD_ID = template(
+    "card.not-a-record-id",
+    "expected the id of a record, or at least its first {least} characters, got {found}",
+    "It is the name of the record's file, without .json.",
+)
+
+MAX_PERCENT = Decimal(100)
+MAX_WORK_TOKENS = 10**15
+RECORD_ID_CHARACTERS = 8
+"""How much of an id names a record in a folder of any size."""
 
 NOT_A_DURATION = template(
     "card.not-a-duration",
@@ -50,6 +71,9 @@ NOT_A_DURATION = template(
 _SIZE_PATTERN = rf"^\s*[0-9]+(\.[0-9]+)?\s*({'|'.join(UNITS)})\s*$"
 _DURATION_PATTERN = r"^\s*[0-9]{1,6}(\.[0-9]{1,3})?\s*(h|hours?|d|days?)\s*$"
 _MONEY_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*[A-Z]{3}\s*$"
+_PERCENT = r"\s*([0-9]{1,3}(\.[0-9]{1,6})?)\s*%\s*"
+_WORK = r"\s*([0-9]{1,16}(\.[0-9]{1,15})?(e[0-9]{1,2})?)\s*tokens\s*"
+_RECORD_ID = rf"[0-9a-f]{{{RECORD_ID_CHARACTERS},64}}"
 
 
 def read_size(value: Value) -> Bytes:
@@ -81,6 +105,30 @@ def _duration(value: Value) -> datetime.timedelta:
         raise Refused(NOT_A_DURATION(maximum=MAX_DAYS, found=shown(value)), meant) from None
 
 
+def _percentage(value: Value) -> Decimal:
+    match = re.fullmatch(_PERCENT, value, re.ASCII) if isinstance(value, str) else None
+    if match is None or (percent := Decimal(match[1])) > MAX_PERCENT:
+        written = _written(value)
+        meant = f"{written} %" if re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?", written, re.ASCII) else None
+        raise Refused(NOT_A_PERCENTAGE(maximum=f"{MAX_PERCENT:f}", found=shown(value)), meant)
+    return percent
+
+
+def _work(value: Value) -> int:
+    match = re.fullmatch(_WORK, value, re.ASCII) if isinstance(value, str) else None
+    if match is None or not 1 <= (tokens := Decimal(match[1])) <= MAX_WORK_TOKENS or tokens != int(tokens):
+        raise Refused(NOT_WORK(maximum=MAX_WORK_TOKENS, found=shown(value)))
+    return int(tokens)
+
+
+def _record_id(value: Value) -> str:
+    if isinstance(value, str) and re.fullmatch(_RECORD_ID, value, re.ASCII):
+        return value
+    # A beginning of digits alone is a number to YAML.
+    is_number = isinstance(value, int) and re.fullmatch(_RECORD_ID, str(value), re.ASCII)
+    raise Refused(NOT_A_RECORD_ID(least=RECORD_ID_CHARACTERS, found=shown(value)), f'"{value}"' if is_number else None)
+
+
 def _written(value: Value) -> str:
     """A value as it stands in the file; empty for one that is no text and no number."""
     return str(value) if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else ""
@@ -96,4 +144,13 @@ MONEY = Kind(
 )
 DURATION = Kind(
     text="hours or days, such as 7 days", schema={"type": "string", "pattern": _DURATION_PATTERN}, convert=_duration
+)
+PERCENTAGE = Kind(
+    text="percentage, such as 20 %", schema={"type": "string", "pattern": f"^{_PERCENT}$"}, convert=_percentage
+)
+WORK = Kind(
+    text="number of tokens, such as 120e6 tokens", schema={"type": "string", "pattern": f"^{_WORK}$"}, convert=_work
+)
+RECORD_ID = Kind(
+    text="id of a record, or its beginning", schema={"type": "string", "pattern": f"^{_RECORD_ID}$"}, convert=_record_id
 )

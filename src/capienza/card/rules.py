@@ -63,12 +63,30 @@ OPTION_VALUE = template(
     "expected {accepted}, got {found}",
     "Correct it, or delete the option: no engine takes this value.",
 )
+NO_DURATION = template(
+    "card.step-without-duration",
+    "a step needs hours, work, or a record that states its hours",
+    "Write hours: 30 with its basis; a guess is hypothetical.",
+)
+BELOW_BOUND = template(
+    "card.step-below-its-bound",
+    "{hours} hours, fewer than the {bound} of at_least",
+    "Correct the one that is wrong: a lower bound holds whatever is tried.",
+)
+NEEDS_BASIS = template(
+    "card.record-without-basis",
+    "a record proves a measured or documented duration, and the basis is {found}",
+    "Write basis: measured or basis: documented, or delete the record.",
+)
 METRIC_TWICE = template(
     "card.metric-twice", "the metric {found} is already listed on line {line}", "Keep one of the two."
 )
 
 MODEL_SOURCES = ("model.id", "model.path", "model.parameters")
 """Exactly one of these is written."""
+
+STEP_SOURCES = ("calendar.steps.hours", "calendar.steps.work", "calendar.steps.record")
+"""At least one of these is written in every step."""
 
 NEEDED: dict[str, str] = {
     "model.bits": "model.parameters",
@@ -110,6 +128,7 @@ def contradictions(found: Found) -> Problems:
     yield from _no_rank_of_nothing(found)
     yield from _growing_lengths(found)
     yield from _calendar(found)
+    yield from _steps(found)
     yield from _enough_gpus(found)
     yield from _options(found)
     yield from _distinct_metrics(found)
@@ -178,6 +197,25 @@ def _calendar(found: Found) -> Problems:
         deadline = end_of(moments["calendar.deadline"], zone)
         if deadline <= start:
             yield "calendar.deadline", DEADLINE_FIRST(deadline=deadline.isoformat(), start=start.isoformat())
+
+
+def _steps(found: Found) -> Problems:
+    steps = found.nodes.get("calendar.steps")
+    for index, step in enumerate(steps.value if steps and isinstance(steps.value, list) else ()):
+        path = f"calendar.steps[{index}]"
+        if not isinstance(step.value, dict):
+            continue
+        if not any(source.rpartition(".")[2] in step.value for source in STEP_SOURCES):
+            name = f"{path}.name"
+            yield (name if name in found.nodes else "calendar.steps"), NO_DURATION()
+        hours, bound = (found.values.get(f"{path}.{key}") for key in ("hours", "at_least.hours"))
+        if hours is not None and bound is not None and hours < bound:
+            yield f"{path}.hours", BELOW_BOUND(hours=f"{hours:f}", bound=f"{bound:f}")
+        basis = found.values.get(f"{path}.basis", "hypothetical")
+        if f"{path}.record" in found.nodes and f"{path}.work" not in found.nodes and basis == "hypothetical":
+            yield f"{path}.record", NEEDS_BASIS(found=basis)
+        if f"{path}.work" in found.nodes and basis == "documented":
+            yield _against(found, f"{path}.basis", f"{path}.work")
 
 
 def _enough_gpus(found: Found) -> Problems:

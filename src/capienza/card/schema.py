@@ -13,7 +13,7 @@ from capienza import yamlmarks
 from capienza.card.fields import CARD, CHILDREN, Field
 from capienza.card.kinds import PROSE
 from capienza.card.model import NONE
-from capienza.card.rules import MODEL_SOURCES, NEEDED, ONLY_FOR
+from capienza.card.rules import MODEL_SOURCES, NEEDED, ONLY_FOR, STEP_SOURCES
 from capienza.yamlmarks import Node
 
 
@@ -60,6 +60,9 @@ def _mapping(field: Field) -> dict[str, Any]:
     sources = [_key(path) for path in MODEL_SOURCES if _parent(path) == field.path]
     if sources:
         schema["oneOf"] = [{"required": [key]} for key in sources]
+    steps = [_key(path) for path in STEP_SOURCES if _parent(path) == field.path]
+    if steps:
+        schema["anyOf"] = [{"required": [key]} for key in steps]
     return schema
 
 

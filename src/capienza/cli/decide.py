@@ -61,7 +61,7 @@ def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_jso
     """Show one verdict. The states of all offers come back: what is shown does not change the exit code."""
     from capienza.cli.output import current_say, show
     from capienza.report.decide import CRITERION_LABELS, why_document
-    from capienza.report.decide_data import criterion_data
+    from capienza.report.decide_data import why_data
     from capienza.report.labels import named
 
     criterion = named(CRITERION_LABELS, criterion, current_say())
@@ -78,7 +78,7 @@ def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_jso
         form,
         as_json,
         document=lambda say: why_document(found.decision, found.offer, row, say),
-        data=lambda: {"schema": "capienza.why/1", "offer": offer, **criterion_data(row)},
+        data=lambda: {"schema": "capienza.why/1", "offer": offer, **why_data(found.decision, row)},
     )
     return states
 

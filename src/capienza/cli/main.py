@@ -16,6 +16,7 @@ from capienza.cli.streams import prepare_streams
 COMMANDS = {
     "size": ("capienza.cli.size", "The memory ledger of a card or model, and its peaks."),
     "decide": ("capienza.cli.decide", "Verdicts and shortlist over offers, with what proves them."),
+    "plan": ("capienza.cli.plan", "Cost and calendar: steps, finish, and the bill of each offer."),
     "limits": ("capienza.cli.limits", "The largest length and concurrency that a GPU takes."),
     "validate": ("capienza.cli.validate", "The predictor against measured cases."),
     "calibrate": ("capienza.cli.calibrate", "Recompute the ceilings from measured cases."),

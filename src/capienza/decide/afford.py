@@ -10,21 +10,22 @@ from collections.abc import Callable
 from decimal import ROUND_FLOOR, Decimal
 
 from capienza.catalog.offer import Offer
-from capienza.decide.cost import SECONDS, Cost, Hours
+from capienza.decide.cost import Cost
+from capienza.decide.used import SECONDS
 
 MOST_HOURS = Decimal(1_000_000)
 """A cap that pays for more limits no plan."""
 
 SMALLEST_HOURS = Decimal("1e-9")
 
-Bill = Callable[[Hours], Cost]
+Bill = Callable[[Decimal], Cost]
 
 
 def affordable_hours(offer: Offer, bill: Bill, cap: Decimal, planned: Decimal) -> Decimal | None:
-    """The most hours that the cap pays for, in whole billing steps; None where it sets no limit.
+    """The most planned hours that the cap pays for, in whole billing steps; None where it sets no limit.
 
-    `bill` is the cost of some hours of this offer, `planned` a guess to begin with. Where a part of the bill is not
-    known, what must be paid at the least is compared.
+    `bill` is the cost of some planned hours on this offer, `planned` a guess to begin with. Where a part of the bill
+    is not known, what must be paid at the least is compared.
     """
     step_s = offer.price.billing_step_s or int(SECONDS)
 
@@ -33,8 +34,7 @@ def affordable_hours(offer: Offer, bill: Bill, cap: Decimal, planned: Decimal) -
         return (Decimal(steps * step_s) / SECONDS).quantize(SMALLEST_HOURS, ROUND_FLOOR)
 
     def paid(steps: int) -> Decimal:
-        hours = hours_of(steps)
-        cost = bill(Hours(documented=hours, planned=hours, is_stated=True))
+        cost = bill(hours_of(steps))
         known = cost.planned or cost.minimum
         return known.amount if known else Decimal(0)
 

@@ -17,13 +17,14 @@ from capienza.card.model import Card, Placement
 from capienza.catalog.capability import GpuTraits
 from capienza.catalog.offer import GpuClaim, Offer
 from capienza.catalog.selection import Combination
-from capienza.decide.cost import Cost, Hours
+from capienza.decide.cost import Cost
 from capienza.decide.verdict import EvidenceRef
 from capienza.errors import Message
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.standing import Standing
 from capienza.ledger.capacity import Capacity
 from capienza.ledger.ledger import Ledger
+from capienza.plan.steps import Plan
 from capienza.predict.storage import Volumes
 from capienza.truth import Truth
 
@@ -93,6 +94,7 @@ class Evidence:
     """The records that count, found by the quantities they state or by the offer they name."""
 
     def __init__(self, standing: Standing) -> None:
+        self.standing = standing
         self.weak = standing.weak
         self.counting = standing.counting
         self.set_aside = standing.set_aside
@@ -146,7 +148,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     document: EvidenceRef | None
     """The document the offer was read from; None when there is none that counts now, with the reason beside."""
     document_problem: Message | None
-    hours: Hours
+    plan: Plan
     cost: Cost
 
 

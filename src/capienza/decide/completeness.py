@@ -8,15 +8,19 @@ an unfinished plan supports nothing; where their word would have come to another
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from capienza.decide.case import Case
+from capienza.decide.cost import cost_of
+from capienza.decide.server import job_of
 from capienza.decide.verdict import CriterionVerdict
 from capienza.errors import Message
 from capienza.evidence.record import RecordKind, Scope
 from capienza.evidence.scope import contradicts
 from capienza.evidence.standing import IDENTITY
+from capienza.plan.steps import plan_of
 
 COMPATIBILITY_FIELDS = ("model", "engine", "engine_version", "weight_format", "gpu")
 QUALITY_FIELDS = ("model", "revision", "task", "weight_format", "engine", "engine_version", "configuration")
@@ -58,12 +62,21 @@ def with_curtailed(verdict: CriterionVerdict, case: Case, judge: Judge) -> Crite
     curtailed = case.evidence.curtailed
     if not any(_concerns(record.scope, case, NAMED) for record, _ in curtailed):
         return verdict
-    in_full = judge(msgspec.structs.replace(case, evidence=case.evidence.in_full, shared={}))
+    in_full = judge(_in_full(case))
     if in_full.state == verdict.state:
         return verdict
     cited = {ref.id for ref in (*in_full.evidence, *in_full.failures)}
     told = [reason for record, reasons in curtailed if record.id in cited for reason in reasons]
     return msgspec.structs.replace(verdict, reasons=tuple(dict.fromkeys((*verdict.reasons, *told))))
+
+
+def _in_full(case: Case) -> Case:
+    """The case as if every record spoke: durations and bill follow from records too."""
+    evidence = case.evidence.in_full
+    plan = plan_of(case.card.calendar, evidence.standing, case.needs)
+    shared: dict[object, Any] = {}
+    cost = cost_of(case.offer, job_of(shared, case.card, plan, case.sizing.volumes))
+    return msgspec.structs.replace(case, evidence=evidence, shared=shared, plan=plan, cost=cost)
 
 
 def _concerns(scope: Scope, case: Case, fields: tuple[str, ...]) -> bool:

@@ -1,27 +1,30 @@
-"""What an offer costs for the planned hours.
+"""What an offer costs for the planned job, line by line.
 
-Legend: h hour; U price of all its GPUs for one hour; T total of a package. Hours paid are the hours needed, at
-least the seller's minimum, and its term unless that can be cancelled, rounded up to the billing step. A package
-costs its total whatever is used of it.
+Legend: h hour; U price of all its GPUs for one hour; T total of a package. Hours paid are the hours of the job, at
+least the seller's minimum, and its term unless that can be cancelled, rounded up to the billing step. A package costs
+its total whatever is used of it, unless its document says that unused time is refunded.
 Fees are added to the price in any order: one in percent is of the price alone, tax is on price and fees together.
-`minimum` is what is paid at the least (documented durations only), `planned` what the plan of the card comes to.
+`minimum` is what is paid at the least (proved durations only), `planned` what the plan of the card comes to. Each line
+is rounded by itself, the least downwards, the planned upwards, so that the lines add up to the total exactly.
 No price, rate or volume is presumed: what is not stated leaves a figure None and is named.
 """
 
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 import msgspec
 
-from capienza.card.model import Calendar
-from capienza.catalog.offer import Fee, Offer, Price
+from capienza.catalog.offer import Offer, Price
+from capienza.decide.fees import FeeLine, fee_line
+from capienza.decide.used import Job, Used, shown, span, used_hours
 from capienza.errors import Message, template
 from capienza.units import Money
 
-SECONDS = Decimal(3600)
 SMALLEST = Decimal("0.0001")
+WIDE = Context(prec=120)
+"""Prices have up to 40 digits, and hours, GPUs and volumes multiply them: nothing is rounded but the result."""
 
 PRICE_UNKNOWN = template(
     "decide.price-unknown",
@@ -43,6 +46,26 @@ STEP_UNKNOWN = template(
     "the billing step is not stated; hours are rounded up to whole hours here",
     "ask the seller for the billing step and the minimum time",
 )
+IDLE_PAID = template(
+    "decide.idle-hours-paid",
+    "no document says that hours between two days of work are free: {elapsed} hours are paid as planned, for {work}",
+    "ask the seller what is paid while the GPUs are stopped",
+)
+BEYOND_TERM = template(
+    "decide.cost-beyond-term",
+    "the plan takes up to {planned} hours, the price is for {term}: what more time costs is not stated",
+    "ask the seller for the price after that, or for the total of as many packages as the plan takes",
+)
+MORE_GPUS = template(
+    "decide.cost-more-gpus",
+    "the job takes {needed} GPUs, the price is for {offered}: what more of them cost is not stated",
+    "ask the seller for the total of as many as the job takes",
+)
+REFUND_OPEN = template(
+    "decide.refund-open",
+    "unused time is refunded, and the document does not say how; the planned figure counts none of it",
+    "ask the seller what is given back for unused hours",
+)
 TAX_UNKNOWN = template(
     "decide.tax-unknown",
     "tax is not included and its rate is not stated",
@@ -53,33 +76,18 @@ TAX_UNSTATED = template(
     "the document does not say whether tax is included; the amount is compared as written",
     "ask the seller whether tax is included",
 )
-FEE_UNKNOWN = template(
-    "decide.fee-unknown",
-    "the fee {fee} depends on a quantity that is not stated",
-    "ask the seller for its amount on this job, or state the quantity in the card",
+TAX_ADDED = template(
+    "decide.tax-added",
+    "the document states tax of {percent} % and not whether it is included; the planned figure adds it",
+    "ask the seller whether tax is included",
 )
-FEE_CURRENCY = template(
-    "decide.fee-currency",
-    "the fee {fee} is in {currency}, the price in another currency",
-    "ask the seller for a total in one currency",
-)
-
-
-class Hours(msgspec.Struct, frozen=True, kw_only=True):
-    """Hours of work: `documented` are measured or documented, `planned` all that the card writes."""
-
-    documented: Decimal = Decimal(0)
-    planned: Decimal = Decimal(0)
-    is_stated: bool = False
-
-    @property
-    def is_documented(self) -> bool:
-        """Is every planned hour measured or documented?"""
-        return self.is_stated and self.documented == self.planned
 
 
 class CostPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the bill: `name` is "price", "fee.KIND" or "tax", `formula` has its numbers filled in."""
+    """One line of the bill: `name` is "price", "fee.KIND" or "tax", `formula` has its numbers filled in.
+
+    None: not known. In a formula, "a .. b" is the least and the planned number, "?" one that is not stated.
+    """
 
     name: str
     minimum: Money | None
@@ -91,7 +99,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What is paid. `minimum` is a lower bound, `planned` the figure for the plan; None when not known.
 
     `is_exact`: nothing that the planned figure needs is missing or hypothetical. `missing` names what is,
-    `notes` what was understood.
+    `notes` what was understood. `components` are the lines, which add up to both figures.
     """
 
     minimum: Money | None = None
@@ -107,113 +115,166 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         return self.minimum.currency if self.minimum else None
 
 
-def hours_of(calendar: Calendar | str | None) -> Hours:
-    """The hours of the card's plan."""
-    if not isinstance(calendar, Calendar) or not calendar.steps:
-        return Hours()
-    return Hours(
-        documented=sum((step.hours for step in calendar.steps if step.basis != "hypothetical"), Decimal(0)),
-        planned=sum((step.hours for step in calendar.steps), Decimal(0)),
-        is_stated=True,
-    )
+class _Bill:
+    """The lines of a bill as they are written, with their running sums."""
+
+    __slots__ = ("currency", "least", "parts", "planned")
+
+    def __init__(self, currency: str) -> None:
+        self.currency = currency
+        self.parts: list[CostPart] = []
+        self.least = Decimal(0)
+        self.planned: Decimal | None = Decimal(0)
+
+    def add(self, name: str, least: Decimal | None, planned: Decimal | None, formula: str) -> None:
+        minimum = None if least is None else Money(rounded(least, ROUND_FLOOR), self.currency)
+        if planned is None:
+            most = self.planned = None
+        elif planned is least and minimum is not None and minimum.amount is least:
+            most = minimum
+        else:
+            most = Money(rounded(planned, ROUND_CEILING), self.currency)
+        self.parts.append(CostPart(name=name, minimum=minimum, planned=most, formula=formula))
+        if minimum is not None:
+            self.least += minimum.amount
+        if most is not None and self.planned is not None:
+            self.planned += most.amount
 
 
-def cost_of(offer: Offer, hours: Hours, storage_bytes: int | None = None) -> Cost:
-    """Cost of the offer for these hours. `storage_bytes` is what the card needs, for fees by stored volume."""
-    price = offer.price
-    if price.money is None:
+def cost_of(offer: Offer, job: Job) -> Cost:
+    """The bill of the offer for this job."""
+    money = offer.price.money
+    if money is None:
         return Cost(missing=(PRICE_UNKNOWN(),))
+    with localcontext(WIDE):
+        return _cost(offer, money, job)
+
+
+def _cost(offer: Offer, money: Money, job: Job) -> Cost:
+    price, bill = offer.price, _Bill(money.currency)
     missing: list[Message] = []
     notes: list[Message] = []
-    units = _units(offer)
-    if units is None:
-        missing.append(NODES_UNKNOWN())
-    by_hour = price.kind != "total"
-    least_hours = plan_hours = Decimal(0)
-    if by_hour or offer.fees:
-        least_hours = _paid_hours(price, hours.documented, whole_hours=False)
-        plan_hours = _paid_hours(price, hours.planned, whole_hours=True)
-    rate = price.money.amount * (units or 1)
-    least = rate * least_hours if by_hour else rate
-    plan = rate * plan_hours if by_hour else rate
-    if by_hour:
-        if not hours.is_stated:
-            missing.append(HOURS_UNKNOWN())
-        elif price.billing_step_s is None and plan_hours != least_hours:
-            notes.append(STEP_UNKNOWN())
-    price_least, price_plan = least, plan
+    used = used_hours(price, job.hours)
+    price_line = _package if price.kind == "total" else _by_hour
+    price_line(offer, money, job, used, bill, missing, notes)
+    base = bill.parts[0]
     for fee in offer.fees:
-        if fee.money.currency != price.money.currency and fee.unit != "percent":
-            missing.append(FEE_CURRENCY(fee=fee.kind, currency=fee.money.currency))
-            continue
-        low, high = _fee(fee, price_least, price_plan, least_hours, plan_hours, storage_bytes)
-        if high is None or (fee.unit == "per_hour" and not hours.is_stated):
-            missing.append(FEE_UNKNOWN(fee=fee.kind))
-        least, plan = least + low, plan + (high or 0)
-    if price.tax_percent is not None and not price.tax_included:
-        factor = 1 + price.tax_percent / 100
-        least, plan = least * factor, plan * factor
-    elif price.tax_included is False:
-        missing.append(TAX_UNKNOWN())
-    elif price.tax_included is None:
-        notes.append(TAX_UNSTATED())
-    depends_on_hours = by_hour or any(fee.unit in ("per_hour", "per_gb_month") for fee in offer.fees)
+        line = fee_line(fee, base.minimum, base.planned, used, job)
+        _add_fee(bill, line, missing, notes)
+    _tax(price, bill, missing, notes)
+    depends_on_hours = price.kind != "total" or any(fee.unit in ("per_hour", "per_gb_month") for fee in offer.fees)
     return Cost(
-        minimum=Money(rounded(least, ROUND_FLOOR), price.money.currency),
-        planned=None if missing else Money(rounded(plan, ROUND_CEILING), price.money.currency),
-        is_exact=not missing and (hours.is_documented or not depends_on_hours),
+        minimum=Money(bill.least, money.currency),
+        planned=None if missing or bill.planned is None else Money(bill.planned, money.currency),
+        is_exact=not missing and (job.hours.is_documented or not depends_on_hours),
         missing=tuple(missing),
         notes=tuple(notes),
+        components=tuple(bill.parts),
     )
 
 
 def rounded(amount: Decimal, rounding: str) -> Decimal:
     """At most four decimals: the least downwards, the planned upwards, so that rounding neither excludes nor admits."""
     exponent = amount.as_tuple().exponent
-    return amount.quantize(SMALLEST, rounding) if isinstance(exponent, int) and exponent < -4 else amount
+    return amount.quantize(SMALLEST, rounding, WIDE) if isinstance(exponent, int) and exponent < -4 else amount
 
 
-def _units(offer: Offer) -> int | None:
-    """How many times the unit price is paid; None when the nodes cannot be counted."""
+def _package(
+    offer: Offer, money: Money, job: Job, used: Used, bill: _Bill, missing: list[Message], notes: list[Message]
+) -> None:
+    """T, whatever is used of it; a job that takes more than the package has a price only the seller can state."""
+    price, total = offer.price, money.amount
+    least, planned = total, total if _is_for_all(offer, job, used, missing) else None
+    if price.unused_refunded and price.term_hours and used.least < price.term_hours:
+        least = total * used.least / price.term_hours
+        notes.append(REFUND_OPEN())
+    term = "" if price.term_hours is None else f" x {shown(price.term_hours)} h"
+    formula = f"{total:f} {money.currency} ({offer.lots} x {offer.cards} GPU{term})"
+    if least is not total and price.term_hours:
+        formula += f" x {shown(used.least)} / {shown(price.term_hours)} .. 1"
+    bill.add("price", least, planned, formula)
+
+
+def _by_hour(
+    offer: Offer, money: Money, job: Job, used: Used, bill: _Bill, missing: list[Message], notes: list[Message]
+) -> None:
+    """U x units x hours."""
+    units, name = _units(offer)
+    if units is None:
+        missing.append(NODES_UNKNOWN())
+    is_for_all = _is_for_all(offer, job, used, missing)
+    if not job.hours.is_stated:
+        missing.append(HOURS_UNKNOWN())
+    elif offer.price.billing_step_s is None and used.paid != used.paid_least:
+        notes.append(STEP_UNKNOWN())
+    if used.elapsed != used.planned:
+        notes.append(IDLE_PAID(elapsed=shown(used.elapsed), work=shown(used.planned)))
+    rate = money.amount * (units or 1)
+    is_known = units is not None and is_for_all and job.hours.is_stated
+    times = f" x {'?' if units is None else units} {name}" if name else ""
+    hours = span(used.paid_least, used.paid if job.hours.is_stated else None)
+    why = "" if used.paid == job.hours.planned or not used.why else f" ({used.why})"
+    bill.add(
+        "price",
+        rate * used.paid_least,
+        rate * used.paid if is_known else None,
+        f"{money.amount:f} {money.currency}/h{times} x {hours} h{why}",
+    )
+
+
+def _is_for_all(offer: Offer, job: Job, used: Used, missing: list[Message]) -> bool:
+    """Is the price stated for as long and for as many GPUs as the job takes? Adds what is not to `missing`."""
+    known = len(missing)
+    if job.gpus > offer.gpus:
+        missing.append(MORE_GPUS(needed=job.gpus, offered=offer.gpus))
+    if used.limit is not None and used.elapsed > used.limit:
+        missing.append(BEYOND_TERM(planned=shown(used.elapsed), term=shown(used.limit)))
+    return len(missing) == known
+
+
+def _units(offer: Offer) -> tuple[int | None, str]:
+    """How many times the unit price is paid (None when the nodes cannot be counted), and of what."""
     if offer.price.kind == "per_gpu_hour":
-        return offer.gpus
+        return offer.gpus, "GPU"
     if offer.price.kind == "per_node_hour":
         if offer.nodes is not None:
-            return offer.nodes
-        return math.ceil(offer.gpus / offer.gpus_per_node) if offer.gpus_per_node else None
-    return 1
+            return offer.nodes, "node"
+        return (math.ceil(offer.gpus / offer.gpus_per_node) if offer.gpus_per_node else None), "node"
+    return 1, ""
 
 
-def _paid_hours(price: Price, hours: Decimal, *, whole_hours: bool) -> Decimal:
-    """Hours on the bill; with no billing step stated, exact or rounded up to whole hours."""
-    term = None if price.cancellable else price.term_hours
-    paid = max(hours, price.min_hours or Decimal(0), term or Decimal(0))
-    step_s = price.billing_step_s or (3600 if whole_hours else None)
-    if step_s is None:
-        return paid
-    return (paid * SECONDS / step_s).to_integral_value(ROUND_CEILING) * step_s / SECONDS
+def _add_fee(bill: _Bill, line: FeeLine, missing: list[Message], notes: list[Message]) -> None:
+    bill.add(line.name, line.least, line.planned, line.formula)
+    if line.missing is not None:
+        missing.append(line.missing)
+    if line.note is not None and line.note not in notes:
+        notes.append(line.note)
 
 
-def _fee(
-    fee: Fee,
-    price_least: Decimal,
-    price_plan: Decimal,
-    least_hours: Decimal,
-    plan_hours: Decimal,
-    storage_bytes: int | None,
-) -> tuple[Decimal, Decimal | None]:
-    """The fee at the least and as planned; None when the quantity it depends on is not stated."""
-    amount, included = fee.money.amount, fee.included or Decimal(0)
-    if fee.unit == "once":
-        return amount, amount
-    if fee.unit == "percent":
-        return price_least * amount / 100, price_plan * amount / 100
-    if fee.unit == "per_hour":
-        return amount * max(least_hours - included, Decimal(0)), amount * max(plan_hours - included, Decimal(0))
-    if fee.unit == "per_gb_month" and fee.kind == "storage" and storage_bytes is not None and fee.month_hours:
-        stored_gb = max(Decimal(storage_bytes) / 10**9 - included, Decimal(0))
-        return (
-            amount * stored_gb * least_hours / fee.month_hours,
-            amount * stored_gb * plan_hours / fee.month_hours,
-        )
-    return Decimal(0), None
+def _tax(price: Price, bill: _Bill, missing: list[Message], notes: list[Message]) -> None:
+    """Tax on price and fees together, where it is not included for certain."""
+    percent, least, planned = price.tax_percent, bill.least, bill.planned
+    if price.tax_included:
+        return
+    if percent is None:
+        if price.tax_included is None:
+            notes.append(TAX_UNSTATED())
+        else:
+            missing.append(TAX_UNKNOWN())
+            bill.add("tax", None, None, f"? % x {_base(least, planned)} {bill.currency}")
+        return
+    is_certain = price.tax_included is False
+    if not is_certain:
+        notes.append(TAX_ADDED(percent=shown(percent)))
+    bill.add(
+        "tax",
+        least * percent / 100 if is_certain else Decimal(0),
+        None if planned is None else planned * percent / 100,
+        f"{'' if is_certain else '0 .. '}{shown(percent)} % x {_base(least, planned)} {bill.currency}",
+    )
+
+
+def _base(least: Decimal, planned: Decimal | None) -> str:
+    if planned == least:
+        return f"{least:f}"
+    return f"{least:f} .. {'?' if planned is None else f'{planned:f}'}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,32 +16,42 @@ from capienza.card.model import Calendar, Card
 from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spread
 from capienza.decide.completeness import held_back, with_curtailed
-from capienza.decide.cost import Hours, cost_of, hours_of
+from capienza.decide.cost import cost_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
 from capienza.decide.need import needs_of
 from capienza.decide.policy import CRITERIA, Criterion
 from capienza.decide.preferences import preferences_met
-from capienza.decide.server import known_needs
+from capienza.decide.server import job_of
 from capienza.decide.verdict import STATE_OF, TRUTH_OF, CriterionVerdict, Decision, Margin, Prediction
 from capienza.decide.waiver import apply_waivers
 from capienza.decide.window import finish_of
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.standing import standing
 from capienza.ledger.capacity import FitWord, bounded_word, fit_word
+from capienza.plan.steps import Plan, plan_of
 from capienza.truth import all_of
 
 SEVERITY: dict[FitWord, int] = {"fit": 0, "borderline": 1, "overflow": 2}
 
 
-class CardClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What all offers of one card class share."""
+JUDGED = "judged"
 
-    sizing: Sizing
-    needs: tuple[Scope, ...]
+
+class CardClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What is judged once for all offers of one card class."""
+
     verdicts: dict[str, CriterionVerdict]
     prediction: Prediction | None
     margin: Margin | None
+
+
+class _Known(NamedTuple):
+    """What the cases of one card class share."""
+
+    sizing: Sizing
+    needs: tuple[Scope, ...]
+    plan: Plan
     shared: dict[object, Any]
 
 
@@ -58,18 +68,28 @@ def decide(
     model may be spread over; it is called once for each distinct pair. `now` decides what is expired. Raises
     `ValueError` when `now` has no offset or a record is not sealed.
     """
+    return (_decision(case) for case in cases_of(card, offers, sizing_for, records, now))
+
+
+def cases_of(
+    card: Card,
+    offers: Iterable[Offer],
+    sizing_for: SizingFor,
+    records: Iterable[Record],
+    now: datetime.datetime,
+) -> Iterator[Case]:
+    """Each offer with what a criterion judges it by, in the order of the offers. Raises as `decide` does."""
     if now.utcoffset() is None:
         message = "now needs an offset from UTC"
         raise ValueError(message)
-    return _decisions(card, offers, sizing_for, Evidence(standing(records, now)), now)
+    return _cases(card, offers, sizing_for, Evidence(standing(records, now)), now)
 
 
-def _decisions(
+def _cases(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
-) -> Iterator[Decision]:
+) -> Iterator[Case]:
     sizings: dict[tuple[GpuClaim, int], Sizing] = {}
-    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], CardClass] = {}
-    hours = hours_of(card.calendar)
+    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], _Known] = {}
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
         named = offer.id if offer.id in evidence.offers else None
@@ -82,34 +102,25 @@ def _decisions(
                 sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
             sizing = sizings[offer.gpu, gpus]
             needs = needs_of(card, sizing, offer.gpu, gpus, provider, named)
-            case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
-            known = classes[key] = _judge_class(case)
-        yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)
+            plan = plan_of(card.calendar, evidence.standing, needs)
+            known = classes[key] = _Known(sizing, needs, plan, {})
+        yield _case(card, offer, known, evidence, now)
 
 
-def _case(
-    card: Card,
-    offer: Offer,
-    sizing: Sizing,
-    needs: tuple[Scope, ...],
-    shared: dict[object, Any],
-    evidence: Evidence,
-    now: datetime.datetime,
-    hours: Hours,
-) -> Case:
+def _case(card: Card, offer: Offer, known: _Known, evidence: Evidence, now: datetime.datetime) -> Case:
     document, problem = document_of(offer, now)
     return Case(
         card=card,
         offer=offer,
-        sizing=sizing,
-        needs=needs,
+        sizing=known.sizing,
+        needs=known.needs,
         evidence=evidence,
         now=now,
-        shared=shared,
+        shared=known.shared,
         document=document,
         document_problem=problem,
-        hours=hours,
-        cost=cost_of(offer, hours, known_needs(shared, card, sizing.volumes).storage_bytes),
+        plan=known.plan,
+        cost=cost_of(offer, job_of(known.shared, card, known.plan, known.sizing.volumes)),
     )
 
 
@@ -117,12 +128,9 @@ def _judge_class(case: Case) -> CardClass:
     verdicts = {criterion.id: _judge(criterion, case) for criterion in CRITERIA if criterion.same_for_all(case.card)}
     prediction = predict(case.card, case.sizing)
     return CardClass(
-        sizing=case.sizing,
-        needs=case.needs,
         verdicts=verdicts,
         prediction=prediction,
         margin=_margin(case, prediction),
-        shared=case.shared,
     )
 
 
@@ -133,14 +141,17 @@ def _judge(criterion: Criterion, case: Case) -> CriterionVerdict:
     return with_curtailed(judge(case), case, judge)
 
 
-def _decision(case: Case, known: CardClass) -> Decision:
+def _decision(case: Case) -> Decision:
+    known: CardClass | None = case.shared.get(JUDGED)
+    if known is None:
+        known = case.shared[JUDGED] = _judge_class(case)
     criteria = tuple(known.verdicts.get(criterion.id) or _judge(criterion, case) for criterion in CRITERIA)
     truth = all_of([TRUTH_OF[row.state] for row in criteria if row.state != "not_applicable"])
     state = STATE_OF[truth]
     calendar = case.card.calendar
     finish = None
     if state != "exclude" and isinstance(calendar, Calendar):
-        finish = finish_of(case, calendar, case.hours)
+        finish = finish_of(case, calendar)
     return Decision(
         offer=case.offer.id,
         state=state,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from capienza.card.model import Card, Placement
 from capienza.catalog.offer import GpuClaim
@@ -40,7 +41,7 @@ def needs_of(
     engine = card.engine
     return tuple(
         Scope(
-            model=sizing.model_name or card.model.id or card.model.path,
+            model=sizing.model_name or model_name(card),
             revision=sizing.revision or card.model.revision,
             task=card.task,
             weight_format=sizing.weight_format or card.weights.format,
@@ -58,6 +59,11 @@ def needs_of(
         )
         for gpu in gpu_names(claim)
     )
+
+
+def model_name(card: Card) -> str | None:
+    """The name of the card's model in a record; that of a folder is not where it lies."""
+    return card.model.id or (PurePath(card.model.path).name if card.model.path else None)
 
 
 def gpu_names(claim: GpuClaim) -> tuple[str, ...]:

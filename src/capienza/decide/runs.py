@@ -6,6 +6,7 @@ smaller. Everything else in the scope must be equal.
 
 from __future__ import annotations
 
+from capienza.card.model import Card
 from capienza.decide.case import Case, is_placement_open
 from capienza.decide.need import IDENTITY, LOAD, NOT_STATED, unstated
 from capienza.decide.verdict import cite
@@ -125,5 +126,10 @@ def doubt(case: Case, record: Record, need: Scope, reason: Message) -> Stance:
 
 
 def card_file(case: Case) -> str:
+    """The file name of the case's card, for a command to type."""
+    return file_name(case.card)
+
+
+def file_name(card: Card) -> str:
     """The card's file name, for a command to type."""
-    return case.card.file.replace("\\", "/").rpartition("/")[2] if case.card.file else "CARD"
+    return card.file.replace("\\", "/").rpartition("/")[2] if card.file else "CARD"

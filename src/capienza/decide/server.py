@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from capienza.card.load import place_of
-from capienza.card.model import Card, Host, Placement
+from capienza.card.model import NONE, Card, Host, Placement
 from capienza.catalog.offer import Offer
-from capienza.decide.case import gpus_per_copy, gpus_to_spread
+from capienza.decide.case import gpus_in_all, gpus_per_copy, gpus_to_spread
+from capienza.decide.used import Job
 from capienza.errors import Message, template
 from capienza.ledger.ledger import Total
+from capienza.plan.steps import Plan
 from capienza.predict.storage import Volumes
 
 BELOW_COMPUTED = template(
@@ -100,19 +102,34 @@ def known_needs(shared: dict[object, Any], card: Card, volumes: Volumes | None) 
         storage, egress = needs["host.storage"], needs["host.egress"]
         shared[key] = ServerNeeds(
             needs,
-            _planned(storage, volumes.storage_total if volumes else None),
-            _planned(egress, volumes.egress_total if volumes else None),
+            _planned(storage, card, volumes.storage_total if volumes else None),
+            _planned(egress, card, volumes.egress_total if volumes else None),
         )
     known: ServerNeeds = shared[key]
     return known
 
 
-def _planned(need: ServerNeed, total: Total | None) -> int | None:
-    """What a fee by volume is paid for: as stated, else as computed; None while the figure is not exact.
+def job_of(shared: dict[object, Any], card: Card, plan: Plan, volumes: Volumes | None) -> Job:
+    """What an offer is priced for: the hours of the plan, volumes and GPUs; worked out once for a card class."""
+    key = "job"
+    if key not in shared:
+        needs = known_needs(shared, card, volumes)
+        shared[key] = Job(
+            hours=plan.hours,
+            storage_bytes=needs.storage_bytes,
+            egress_bytes=needs.egress_bytes,
+            gpus=gpus_in_all(card),
+        )
+    job: Job = shared[key]
+    return job
 
-    A bill must not exclude by what is only expected.
+
+def _planned(need: ServerNeed, card: Card, total: Total | None) -> int | None:
+    """What a fee by volume is paid for: as stated (`none` is nothing at all), else as computed, and never below that.
+
+    None while the figure is not exact: a bill must not exclude by what is only expected.
     """
-    if isinstance(need.stated, int):
-        return max(need.stated, need.floor_bytes)
-    is_exact = total is not None and total.is_complete and total.amount.is_exact and need.stated is None
-    return need.floor_bytes if is_exact else None
+    stated = 0 if NONE in (need.stated, card.host) else need.stated
+    if isinstance(stated, int):
+        return max(stated, need.floor_bytes)
+    return need.floor_bytes if total is not None and total.is_complete and total.amount.is_exact else None

@@ -11,6 +11,7 @@ from capienza.decide.run import Decided
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
 from capienza.i18n.translator import Say, mark
+from capienza.report.bill import bill_table
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import fit_label
 from capienza.report.messages import sentence
@@ -208,6 +209,8 @@ def why_document(decision: Decision, offer: Offer, row: CriterionVerdict, say: S
     blocks: list[Block] = [Heading(title, 1), Paragraph(f"{offer.gpu.name_raw} x {offer.gpus}, {offer.provider}")]
     if row.reasons:
         blocks += [Heading(say("Reasons")), Items(tuple(sentence(reason, say) for reason in row.reasons))]
+    if row.criterion == "budget" and decision.cost.components:
+        blocks += [Heading(say("Bill")), bill_table(decision.cost, say)]
     if row.evidence:
         blocks += [Heading(say("Evidence")), _evidence(row.evidence, say)]
     if row.settle:

@@ -11,6 +11,7 @@ from capienza.catalog.offer import Offer
 from capienza.decide.run import Decided, Judged
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision
+from capienza.report.bill import cost_data
 from capienza.report.messages import message_data
 from capienza.report.offers import findings_data
 from capienza.report.ranking import ranking_data, step_data
@@ -64,6 +65,12 @@ def criterion_data(row: CriterionVerdict) -> dict[str, Any]:
     }
 
 
+def why_data(decision: Decision, row: CriterionVerdict) -> dict[str, Any]:
+    """One cell of the verdict table in full, with the bill where it is about money."""
+    bill = {"cost": cost_data(decision.cost)} if row.criterion == "budget" else {}
+    return criterion_data(row) | bill
+
+
 def _decision_text(offer: Offer, decision: Decision, written: dict[int, tuple[CriterionVerdict, str]]) -> str:
     """One decision; criteria shared by a card class are turned into text once."""
     criteria = ", ".join(_criterion_text(row, written) for row in decision.criteria)
@@ -84,13 +91,7 @@ def _decision_text(offer: Offer, decision: Decision, written: dict[int, tuple[Cr
             **total_data(prediction.peak),
         },
         "margin": decision.margin,
-        "cost": {
-            "minimum": decision.cost.minimum,
-            "planned": decision.cost.planned,
-            "is_exact": decision.cost.is_exact,
-            "missing": [message_data(message) for message in decision.cost.missing],
-            "notes": [message_data(message) for message in decision.cost.notes],
-        },
+        "cost": cost_data(decision.cost),
         "finish": decision.finish,
     }
     return f'{_text(rest)[:-1]}, "criteria": [{criteria}]}}'

@@ -21,13 +21,15 @@ from capienza.decide.cost import Cost, cost_of, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
 from capienza.decide.freshness import price_in_date
 from capienza.decide.need import NOT_STATED
-from capienza.decide.server import known_needs
+from capienza.decide.runs import card_file
+from capienza.decide.server import job_of
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, weigh
-from capienza.decide.window import judge_calendar, settle_durations, tightest_durations
+from capienza.decide.window import judge_calendar
 from capienza.errors import Message, template
 from capienza.evidence.claims import EXCHANGE_RATE, find
 from capienza.evidence.rank import OFFER_DOCUMENT, rank
+from capienza.plan.judge import settle_durations, tightest_durations
 from capienza.truth import Truth
 from capienza.units import Money
 
@@ -45,7 +47,7 @@ ABOVE = template(
 COST_OPEN = template(
     "decide.cost-open",
     "at least {least} must be paid, {planned} as planned; the cap is {cap}",
-    "the hours or the bill are not documented in every part",
+    "look for a cheaper offer, or document what keeps the two figures apart: hours, their spread, fees, tax",
 )
 COST_AT_LEAST = template(
     "decide.cost-at-least",
@@ -113,7 +115,7 @@ def _calendar(case: Case) -> Finding:
     if not isinstance(calendar, Calendar):
         reason = NOT_STATED(field="calendar")
         return Finding(truth=Truth.UNKNOWN, reasons=(reason,), settle=(reason,))
-    return judge_calendar(case, calendar, case.hours)
+    return judge_calendar(case, calendar)
 
 
 def _stance(case: Case, convert: Convert, cap: Money, weight: int, evidence: EvidenceRef) -> Stance:
@@ -140,16 +142,17 @@ def _stance(case: Case, convert: Convert, cap: Money, weight: int, evidence: Evi
 
 def _durations(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
     """The measurement of hypothetical durations, with the hours that the cap pays for."""
-    if case.hours.is_documented:
+    plan = case.plan
+    if plan.hours.is_documented:
         return ()
-    stored_bytes = known_needs(case.shared, case.card, case.sizing.volumes).storage_bytes
-    hours = affordable_hours(
-        case.offer,
-        lambda hours: convert(cost_of(case.offer, hours, stored_bytes)),
-        cap.amount,
-        case.hours.planned,
-    )
-    return (settle_durations(case, hours),)
+    job = job_of(case.shared, case.card, plan, case.sizing.volumes)
+
+    def bill(planned: Decimal) -> Cost:
+        hours = plan.hours_for(plan.without_contingency(planned))
+        return convert(cost_of(case.offer, msgspec.structs.replace(job, hours=hours)))
+
+    hours = affordable_hours(case.offer, bill, cap.amount, plan.hours.planned)
+    return (settle_durations(plan, hours, card_file(case)),)
 
 
 def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Finding:
