@@ -83,6 +83,7 @@ class Evidence:
         self.waivers = tuple(record for record in self.counting if record.kind == "waiver")
         self.offers = frozenset(record.scope.offer for record in self.counting if record.scope.offer)
         self.providers = frozenset(record.scope.provider for record in self.counting if record.scope.provider)
+        self.states_driver = any(record.scope.driver for record in self.counting)
 
     def about(self, *quantities: str) -> tuple[Record, ...]:
         """Counting records with a claim on any of these, waivers apart, sorted by id."""

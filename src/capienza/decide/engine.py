@@ -18,7 +18,7 @@ from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spre
 from capienza.decide.cost import Hours, cost_of, hours_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
-from capienza.decide.need import needs_of
+from capienza.decide.need import driver_of, needs_of
 from capienza.decide.policy import CRITERIA
 from capienza.decide.preferences import preferences_met
 from capienza.decide.verdict import STATE_OF, TRUTH_OF, CriterionVerdict, Decision, Margin, Prediction
@@ -66,20 +66,21 @@ def _decisions(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
 ) -> Iterator[Decision]:
     sizings: dict[tuple[GpuClaim, int], Sizing] = {}
-    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], CardClass] = {}
+    classes: dict[tuple[GpuClaim, int, int, str | None, str | None, str | None], CardClass] = {}
     hours = hours_of(card.calendar)
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
         named = offer.id if offer.id in evidence.offers else None
+        driver = driver_of(offer) if evidence.states_driver else None
         gpus = gpus_to_spread(card, offer)
         # An offer with too few GPUs is told so: it is no class with those that have enough.
-        key = (offer.gpu, gpus, min(gpus, offer.gpus), provider, named)
+        key = (offer.gpu, gpus, min(gpus, offer.gpus), provider, named, driver)
         known = classes.get(key)
         if known is None:
             if (offer.gpu, gpus) not in sizings:
                 sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
             sizing = sizings[offer.gpu, gpus]
-            needs = needs_of(card, sizing, offer.gpu, gpus, provider, named)
+            needs = needs_of(card, sizing, offer.gpu, gpus, provider, named, driver)
             case = _case(card, offer, sizing, needs, {}, evidence, now, hours)
             known = classes[key] = _judge_class(case)
         yield _decision(_case(card, offer, known.sizing, known.needs, known.shared, evidence, now, hours), known)

@@ -53,7 +53,7 @@ def policy_digest() -> str:
             "criteria": [criterion.id for criterion in CRITERIA],
             "ranks": {
                 **rank.FIDELITIES,
-                "document": rank.DOCUMENT,
+                **rank.DOCUMENTS,
                 "offer document": rank.OFFER_DOCUMENT,
                 "measured": rank.MEASURED,
                 "measured here": rank.MEASURED_HERE,

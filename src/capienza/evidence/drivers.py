@@ -7,74 +7,50 @@ A version alone means exactly that version: the whole branch 580 is written ">=5
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable
 
-Version = tuple[int, int, int, int]
-
-_VERSION = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,3}", re.ASCII)
-_BOUND = re.compile(rf"(>=|<=|>|<)?\s*({_VERSION.pattern})", re.ASCII)
-_HOLDS: dict[str, Callable[[Version, Version], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "": operator.eq,
-}
 MAX_LENGTH = 120
-
-
-def version_of(text: str) -> Version | None:
-    """The numbers of a version, filled up with zeros; None when the text is not one."""
-    if not _VERSION.fullmatch(text):
-        return None
-    first, second, third, fourth = [*map(int, text.split(".")), 0, 0, 0][:4]
-    return first, second, third, fourth
+_VERSION = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,3}", re.ASCII)
+_BOUND = re.compile(rf"(>=|<=|>|<|)\s*({_VERSION.pattern})", re.ASCII)
+_STEP = 10**6
+"""One more than the largest number in a version: with it the four numbers are one, in the same order."""
+_LAST = _STEP**4 - 1
 
 
 def is_range(text: str) -> bool:
-    """Is the text a version or a range that some version can be within?"""
-    bounds = _bounds(text)
-    return bool(bounds) and any(_within(candidate, bounds) for candidate in _candidates(bounds))
+    """Is the text a version or a range that some version is within?"""
+    return _interval(text) is not None
 
 
 def within(version: str, stated: str) -> bool:
     """Is a version within a stated version or range? No, when either cannot be read."""
-    found, bounds = version_of(version), _bounds(stated)
-    return found is not None and bool(bounds) and _within(found, bounds)
+    interval = _interval(stated)
+    if interval is None or not is_version(version):
+        return False
+    return interval[0] <= _ordinal(version) <= interval[1]
 
 
-def _bounds(text: str) -> list[tuple[str, Version]]:
-    """Operator and version of each bound; empty when any of them cannot be read."""
-    if len(text) > MAX_LENGTH:
-        return []
-    found = []
-    for part in text.split(","):
+def is_version(text: str) -> bool:
+    """Is the text one version that can be compared?"""
+    return _VERSION.fullmatch(text) is not None
+
+
+def _interval(text: str) -> tuple[int, int] | None:
+    """The first and the last version of a range as ordinals; None when it is empty or cannot be read."""
+    first, last = 0, _LAST
+    for part in text[: MAX_LENGTH + 1].split(","):
         match = _BOUND.fullmatch(part.strip())
-        version = version_of(match[2]) if match else None
-        if match is None or version is None:
-            return []
-        found.append((match[1] or "", version))
-    return found
+        if match is None or len(text) > MAX_LENGTH:
+            return None
+        sign, bound = match[1], _ordinal(match[2])
+        if sign in ("", ">", ">="):
+            first = max(first, bound + (sign == ">"))
+        if sign in ("", "<", "<="):
+            last = min(last, bound - (sign == "<"))
+    return (first, last) if first <= last else None
 
 
-def _within(version: Version, bounds: list[tuple[str, Version]]) -> bool:
-    return all(_HOLDS[sign](version, bound) for sign, bound in bounds)
-
-
-def _candidates(bounds: list[tuple[str, Version]]) -> list[Version]:
-    """Versions that tell whether any is within: each bound, its neighbours, and the first of all."""
-    ends = [version for _, version in bounds]
-    after = [(a, b, c, d + 1) for a, b, c, d in ends]
-    # The last one before (a, b, c, d) has no smallest step below it; every number is at most 999999.
-    before = [_before(version) for version in ends]
-    return [*ends, *after, *before, (0, 0, 0, 0)]
-
-
-def _before(version: Version) -> Version:
-    parts = list(version)
-    for index in (3, 2, 1, 0):
-        if parts[index]:
-            return tuple([*parts[:index], parts[index] - 1, *[999_999] * (3 - index)])  # type: ignore[return-value]
-    return version
+def _ordinal(version: str) -> int:
+    """The four numbers of a version as one; those left out are 0."""
+    numbers = [*map(int, version.split(".")), 0, 0, 0][:4]
+    return sum(number * _STEP**place for number, place in zip(numbers, (3, 2, 1, 0), strict=True))
