@@ -116,6 +116,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     cost: Cost
 
 
+def name_of_file(card: Card) -> str | None:
+    """The last part of the card's path, as texts name it; None for a card that no file holds."""
+    return card.file.replace("\\", "/").rpartition("/")[2] if card.file else None
+
+
 def gpus_per_copy(card: Card) -> int:
     """GPUs that one copy of the model is divided over; 1 when the card states no placement."""
     return card.placement.gpus_per_copy if isinstance(card.placement, Placement) else 1

@@ -6,7 +6,7 @@ smaller. Everything else in the scope must be equal.
 
 from __future__ import annotations
 
-from capienza.decide.case import Case, is_placement_open
+from capienza.decide.case import Case, is_placement_open, name_of_file
 from capienza.decide.need import IDENTITY, LOAD, NOT_STATED, unstated
 from capienza.decide.verdict import cite
 from capienza.decide.weigh import Stance, in_scope
@@ -126,4 +126,4 @@ def doubt(case: Case, record: Record, need: Scope, reason: Message) -> Stance:
 
 def card_file(case: Case) -> str:
     """The card's file name, for a command to type."""
-    return case.card.file.replace("\\", "/").rpartition("/")[2] if case.card.file else "CARD"
+    return name_of_file(case.card) or "CARD"

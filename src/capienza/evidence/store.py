@@ -80,11 +80,18 @@ UNKNOWN_FIELD = template(
     "{file}: the field {field} is not known to this version and was not read",
     "a later version of capienza wrote it",
 )
+TOO_MANY = template(
+    "evidence.too-many-records",
+    "the folder holds more than {limit} records",
+    "keep one folder for each campaign",
+)
 FOREIGN_FILE = template(
     "evidence.foreign-file",
     "{file} is not a record file and was not read",
 )
 
+MAX_RECORDS = 10_000
+"""A decision names every record that it read, and is itself a record within the limit of size."""
 _ENDLESS_NUMBERS = frozenset({"nan", "inf", "infinity"})
 
 
@@ -110,21 +117,24 @@ def write_record(record: Record, folder: Path) -> Path:
     the file exists with another content, `InputError` when it is too large, `UnreachableError` when the folder
     cannot be written.
     """
-    if not record.id:
-        record = seal(record)
-    document = msgspec.to_builtins(record)
-    _verify(document, Place())
-    data = canonical(record) + b"\n"
+    document = msgspec.to_builtins(record if record.id else seal(record))
+    return write_document(document, folder)
+
+
+def write_document(document: dict[str, Any], folder: Path) -> Path:
+    """Write a sealed record with all its fields, those of a later minor version included; as `write_record`."""
+    identity = _verify(document, Place())
+    data = canonical(document) + b"\n"
     if len(data) > MAX_FILE_BYTES:
         raise InputError(TOO_LARGE(size_bytes=len(data), limit_bytes=MAX_FILE_BYTES))
-    path = folder / f"{record.id}.json"
+    path = folder / f"{identity}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             if path.read_bytes() != data:
                 raise VerificationError(CONTENT_DIFFERS(), Place(str(path)))
         else:
-            _write(path, data)
+            write_file(path, data)
     except OSError as error:
         raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(path))) from error
     return path
@@ -137,21 +147,43 @@ def read_record(path: Path, findings: list[Message] | None = None) -> Record:
     this version reads, `UnreachableError` when it cannot be read. Unknown fields are added to `findings`.
     """
     place = Place(str(path))
-    document = parse(_read(path, place), place.file)
-    schema = document.get("schema")
-    if not (isinstance(schema, str) and (schema == MAJOR or schema.startswith(f"{MAJOR}."))):
-        raise InputError(SCHEMA_UNKNOWN(found=str(schema)[:64], accepted=MAJOR), place)
-    identity = _verify(document, place)
-    if path.name != f"{identity}.json":
-        raise VerificationError(NAME_DIFFERS(found=identity), place)
+    document = read_document(path)
+    record = record_of(document, place)
+    if path.name != f"{record.id}.json":
+        raise VerificationError(NAME_DIFFERS(found=record.id), place)
+    if findings is not None:
+        findings.extend(UNKNOWN_FIELD(file=path.name, field=field) for field in _unknown_fields(document))
+    return record
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The JSON object of one file, not verified. Raises `InputError` or `UnreachableError`."""
+    place = Place(str(path))
+    return parse(_read(path, place), place.file)
+
+
+def record_of(document: dict[str, Any], place: Place) -> Record:
+    """The record that a document is, verified. Raises what `read_record` raises for its content."""
+    _check_schema(document, place)
+    _verify(document, place)
+    return unsealed_record(document, place)
+
+
+def unsealed_record(document: dict[str, Any], place: Place) -> Record:
+    """The record that a document is, whatever digest it states. Raises `InputError` for what is no record."""
+    _check_schema(document, place)
     try:
         record = msgspec.convert(document, Record)
     except msgspec.ValidationError as error:
         raise InputError(NOT_A_RECORD(problem=str(error)), place) from error
     _check(record, place)
-    if findings is not None:
-        findings.extend(UNKNOWN_FIELD(file=path.name, field=field) for field in _unknown_fields(document))
     return record
+
+
+def _check_schema(document: dict[str, Any], place: Place) -> None:
+    schema = document.get("schema")
+    if not (isinstance(schema, str) and (schema == MAJOR or schema.startswith(f"{MAJOR}."))):
+        raise InputError(SCHEMA_UNKNOWN(found=str(schema)[:64], accepted=MAJOR), place)
 
 
 def read_folder(folder: Path, findings: list[Message] | None = None) -> tuple[Record, ...]:
@@ -160,19 +192,34 @@ def read_folder(folder: Path, findings: list[Message] | None = None) -> tuple[Re
     What was not read is added to `findings`: unknown fields, files of another kind. Raises what `read_record`
     raises at the first file that fails, and `UnreachableError` when there is no such folder.
     """
-    if not folder.is_dir():
-        raise UnreachableError(FOLDER_MISSING(), Place(str(folder)))
-    try:
-        paths = sorted(folder.iterdir())
-    except OSError as error:
-        raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(folder))) from error
     records = []
-    for path in paths:
-        if path.suffix == ".json" and not path.name.startswith("."):
+    for path in paths(folder):
+        if is_record_file(path):
             records.append(read_record(path, findings))
         elif findings is not None:
             findings.append(FOREIGN_FILE(file=path.name))
     return tuple(records)
+
+
+def paths(folder: Path) -> list[Path]:
+    """What lies in the folder, sorted by name.
+
+    Raises `UnreachableError` when there is no such folder, `InputError` when it holds too many records.
+    """
+    if not folder.is_dir():
+        raise UnreachableError(FOLDER_MISSING(), Place(str(folder)))
+    try:
+        found = sorted(folder.iterdir())
+    except OSError as error:
+        raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(folder))) from error
+    if sum(map(is_record_file, found)) > MAX_RECORDS:
+        raise InputError(TOO_MANY(limit=MAX_RECORDS), Place(str(folder)))
+    return found
+
+
+def is_record_file(path: Path) -> bool:
+    """Is the file named as a record? A hidden one is a record that is still being written."""
+    return path.suffix == ".json" and not path.name.startswith(".")
 
 
 def root(digests: Iterable[str]) -> str:
@@ -250,8 +297,8 @@ def _read(path: Path, place: Place) -> bytes:
     return data
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Through a temporary file beside it, so that a reader never sees a half-written record."""
+def write_file(path: Path, data: bytes) -> None:
+    """Through a temporary file beside it, so that a reader never sees a half-written one. Raises `OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
