@@ -21,6 +21,7 @@ COMMANDS = {
     "calibrate": ("capienza.cli.calibrate", "Recompute the ceilings from measured cases."),
     "card": ("capienza.cli.card", "Write, check and document workload cards."),
     "offers": ("capienza.cli.offers", "List, check and convert files of offers."),
+    "evidence": ("capienza.cli.evidence", "The records of a campaign: add, list, show, verify, export."),
     "devices": ("capienza.cli.devices", "The GPUs of the catalogue, with every capacity known."),
 }
 
