@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
+    from capienza.api.probing import doctor as doctor
     from capienza.api.recording import evidence_add as evidence_add
     from capienza.api.recording import evidence_export as evidence_export
     from capienza.api.recording import evidence_list as evidence_list
@@ -41,6 +42,7 @@ _HOMES = {
     "card_schema": "cards",
     "decide": "deciding",
     "devices": "catalogue",
+    "doctor": "probing",
     "evidence_add": "recording",
     "evidence_export": "recording",
     "evidence_list": "recording",
@@ -63,6 +65,7 @@ __all__ = [
     "card_schema",
     "decide",
     "devices",
+    "doctor",
     "evidence_add",
     "evidence_export",
     "evidence_list",

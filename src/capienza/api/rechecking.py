@@ -22,9 +22,14 @@ NO_CARD = template(
     "decision {record} was not decided again: no card is given",
     "give its card and offers: capienza evidence verify --card CARD --offers FILE",
 )
-OTHER_INPUT = template(
-    "evidence.decision-of-another",
-    "decision {record} was not decided again: the {part} that is given is not the one it was made on",
+OTHER_CARD = template(
+    "evidence.decision-of-another-card",
+    "decision {record} was not decided again: it was made on another card",
+    "give the very files of that decision",
+)
+OTHER_OFFERS = template(
+    "evidence.decision-of-other-offers",
+    "decision {record} was not decided again: it was made on other offers",
     "give the very files of that decision",
 )
 OTHER_PROGRAM = template(
@@ -59,7 +64,7 @@ def recheck(
     if card is None:
         return NO_CARD(record=short)
     if pinned(record, "card") != card.sha256:
-        return OTHER_INPUT(record=short, part="card")
+        return OTHER_CARD(record=short)
     if pinned(record, "policy") != policy_digest() or record.producer.get("version") != __version__:
         return OTHER_PROGRAM(record=short, found=record.producer.get("version", "?"), known=__version__)
     records = tuple(other for other in folder if other.id in record.inputs)
@@ -73,7 +78,7 @@ def recheck(
     if again.id == record.id:
         return None
     if pinned(again, "offers") != pinned(record, "offers"):
-        return OTHER_INPUT(record=short, part="offers")
+        return OTHER_OFFERS(record=short)
     if again.claims == record.claims:
         return OTHER_TEXTS(record=short)
     where = Place(str(place / f"{record.id}.json"))
