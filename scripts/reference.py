@@ -36,8 +36,8 @@ One YAML file. A field that is left out is *not stated*: the verdicts that need 
 """
 EVIDENCE_HEAD = """# The form of evidence
 
-One YAML or JSON file for each piece; `capienza evidence add --kind KIND --template` prints one to fill in. A bare date is
-a whole day in `timezone`; a date-time needs its offset.
+One YAML or JSON file for each piece; `capienza evidence add --kind KIND --template` prints one to fill in. A bare date
+is a whole day in `timezone`; a date-time needs its offset.
 
 | kind | becomes a record of kind | method | must state, beside `date` |
 | --- | --- | --- | --- |

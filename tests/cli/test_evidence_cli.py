@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from capienza.evidence.store import read_folder
+from capienza.evidence.folder import read_folder
 
 WAIVER = ("--criterion", "quality", "--author", "A. Engineer", "--reason", "pilot", "--expires", "2999-01-01T00:00Z")
 RUN = """

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from capienza.errors import InputError, UnreachableError
+from capienza.evidence.folder import MAX_RECORDS
 from capienza.evidence.record import Claim, Record, Scope
-from capienza.evidence.store import MAX_RECORDS, seal, write_record
+from capienza.evidence.store import seal, write_record
 from capienza.evidence.survey import find_record, referring, survey
 from capienza.evidence.verify import check_folder
 
@@ -194,7 +195,7 @@ class TestHostile:
 
     def test_very_many_files(self, tmp_path, monkeypatch):
         assert MAX_RECORDS >= 10_000
-        monkeypatch.setattr("capienza.evidence.store.MAX_RECORDS", 3)
+        monkeypatch.setattr("capienza.evidence.folder.MAX_RECORDS", 3)
         for number in range(4):
             (tmp_path / f"{number}.json").touch()
         with pytest.raises(InputError) as refused:

@@ -14,7 +14,7 @@ import pytest
 
 from capienza.canon import digest_bytes
 from capienza.evidence.claims import find
-from capienza.evidence.store import read_folder
+from capienza.evidence.folder import read_folder
 from capienza.probe import ask as asking
 from capienza.probe.ask import ask
 from capienza.probe.machine import PACKAGES, _ram

@@ -22,8 +22,9 @@ from capienza.decide.case import Shortfall, Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
 from capienza.decide.run import Decided, Judged, Minutes
 from capienza.errors import Message
+from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
-from capienza.evidence.store import read_folder, write_record
+from capienza.evidence.store import write_record
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
 from capienza.predict.answer import open_notes

@@ -14,8 +14,9 @@ from capienza.card.load import load_card
 from capienza.errors import CapienzaError, Message
 from capienza.evidence.crate import crate_files
 from capienza.evidence.export import write_crate
+from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
-from capienza.evidence.store import read_document, read_folder, root, write_document, write_record
+from capienza.evidence.store import read_document, root, write_document, write_record
 from capienza.evidence.survey import Surveyed, find_record, referring, survey
 from capienza.evidence.verify import check_folder
 from capienza.records.load import load_record, record_from

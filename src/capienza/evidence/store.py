@@ -17,7 +17,7 @@ import msgspec
 
 from capienza.canon import canonical, digest_bytes
 from capienza.errors import InputError, Message, Place, UnreachableError, VerificationError, template
-from capienza.evidence.parse import MAX_FILE_BYTES, NOT_FINITE, TOO_LARGE, parse
+from capienza.evidence.parse import MAX_FILE_BYTES, MOST, NOT_FINITE, TOO_LARGE, parse
 from capienza.evidence.record import SCHEMA, Claim, Record, Scope, Subject
 from capienza.evidence.vocabulary import misunderstood
 
@@ -25,11 +25,6 @@ IDENTITY = ("id", "sha256")
 MAJOR = SCHEMA
 """Family and major version; a minor version follows after a point: "capienza.record/1.3"."""
 
-FOLDER_MISSING = template(
-    "evidence.folder-missing",
-    "there is no folder of records here",
-    "make it, or give another folder",
-)
 UNREADABLE = template(
     "evidence.unreadable",
     "the file system refuses: {problem}",
@@ -80,18 +75,8 @@ UNKNOWN_FIELD = template(
     "{file}: the field {field} is not known to this version and was not read",
     "a later version of capienza wrote it",
 )
-TOO_MANY = template(
-    "evidence.too-many-records",
-    "the folder holds more than {limit} records",
-    "keep one folder for each campaign",
-)
-FOREIGN_FILE = template(
-    "evidence.foreign-file",
-    "{file} is not a record file and was not read",
-)
 
-MAX_RECORDS = 10_000
-"""A decision names every record that it read, and is itself a record within the limit of size."""
+
 _ENDLESS_NUMBERS = frozenset({"nan", "inf", "infinity"})
 
 
@@ -126,7 +111,7 @@ def write_document(document: dict[str, Any], folder: Path) -> Path:
     identity = _verify(document, Place())
     data = canonical(document) + b"\n"
     if len(data) > MAX_FILE_BYTES:
-        raise InputError(TOO_LARGE(size_bytes=len(data), limit_bytes=MAX_FILE_BYTES))
+        raise InputError(TOO_LARGE(size_bytes=len(data), limit=MOST))
     path = folder / f"{identity}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -184,42 +169,6 @@ def _check_schema(document: dict[str, Any], place: Place) -> None:
     schema = document.get("schema")
     if not (isinstance(schema, str) and (schema == MAJOR or schema.startswith(f"{MAJOR}."))):
         raise InputError(SCHEMA_UNKNOWN(found=str(schema)[:64], accepted=MAJOR), place)
-
-
-def read_folder(folder: Path, findings: list[Message] | None = None) -> tuple[Record, ...]:
-    """Every record of a folder, verified, sorted by id.
-
-    What was not read is added to `findings`: unknown fields, files of another kind. Raises what `read_record`
-    raises at the first file that fails, and `UnreachableError` when there is no such folder.
-    """
-    records = []
-    for path in paths(folder):
-        if is_record_file(path):
-            records.append(read_record(path, findings))
-        elif findings is not None:
-            findings.append(FOREIGN_FILE(file=path.name))
-    return tuple(records)
-
-
-def paths(folder: Path) -> list[Path]:
-    """What lies in the folder, sorted by name.
-
-    Raises `UnreachableError` when there is no such folder, `InputError` when it holds too many records.
-    """
-    if not folder.is_dir():
-        raise UnreachableError(FOLDER_MISSING(), Place(str(folder)))
-    try:
-        found = sorted(folder.iterdir())
-    except OSError as error:
-        raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(folder))) from error
-    if sum(map(is_record_file, found)) > MAX_RECORDS:
-        raise InputError(TOO_MANY(limit=MAX_RECORDS), Place(str(folder)))
-    return found
-
-
-def is_record_file(path: Path) -> bool:
-    """Is the file named as a record? A hidden one is a record that is still being written."""
-    return path.suffix == ".json" and not path.name.startswith(".")
 
 
 def root(digests: Iterable[str]) -> str:
@@ -291,7 +240,7 @@ def _read(path: Path, place: Place) -> bytes:
             data = file.read(MAX_FILE_BYTES + 1)
             if len(data) > MAX_FILE_BYTES:
                 size = os.fstat(file.fileno()).st_size
-                raise InputError(TOO_LARGE(size_bytes=size, limit_bytes=MAX_FILE_BYTES), place)
+                raise InputError(TOO_LARGE(size_bytes=size, limit=MOST), place)
     except OSError as error:
         raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), place) from error
     return data

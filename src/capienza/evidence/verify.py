@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 
 from capienza.errors import CapienzaError, Message, Place, VerificationError, template
+from capienza.evidence.folder import foreign_files, is_record_file, paths
 from capienza.evidence.record import Record
 from capienza.evidence.standing import record_references
-from capienza.evidence.store import FOREIGN_FILE, is_record_file, paths, read_record, root
+from capienza.evidence.store import read_record, root
 
 REFERENCE_LOST = template(
     "evidence.reference-lost",
@@ -39,11 +40,9 @@ def check_folder(folder: Path) -> Checked:
     """
     records: dict[str, Record] = {}
     problems: list[CapienzaError] = []
-    findings: list[Message] = []
-    for path in paths(folder):
-        if not is_record_file(path):
-            findings.append(FOREIGN_FILE(file=path.name))
-            continue
+    found = paths(folder)
+    findings = foreign_files(found)
+    for path in filter(is_record_file, found):
         try:
             record = read_record(path, findings)
         except CapienzaError as error:

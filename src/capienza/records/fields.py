@@ -15,7 +15,7 @@ from capienza.evidence.record import Scope
 from capienza.evidence.vocabulary import COUNTERS, CRITERIA, MAX_RUNS, PHASES
 from capienza.records.classes import CLASSES, FIDELITIES
 from capienza.records.draft import VERSION, DocumentRef, Draft, DraftClaim, Tool
-from capienza.records.kinds import CLAIM_VALUE, CONFIGURATION, DIGEST, DRIVER, or_any, words
+from capienza.records.kinds import CLAIM_VALUE, CONFIGURATION, DIGEST, DRIVER, RECORD_ID, or_any, words
 
 _TOKENS = whole(1, MAX_TOKENS)
 _COUNT = whole(1, MAX_COUNT)
@@ -92,7 +92,9 @@ FIELDS: tuple[Field, ...] = (
     Field("claims.gpu", whole(0, MAX_GPUS - 1), "Which GPU, from 0.", "0"),
     Field("claims.basis", text(2000), "What the value rests on; the thresholds of a metric.", "min=0.82"),
     Field("criteria", words(choice(*CRITERIA), "[quality]"), "The criteria that are let pass.", "[quality]"),
-    Field("withdraws", words(DIGEST, "[0a1b...]"), "The ids of the records that it withdraws.", '["' + "0" * 64 + '"]'),
+    Field(
+        "withdraws", words(RECORD_ID, "[0a1b...]"), "The ids of the records that it withdraws.", '["' + "0" * 64 + '"]'
+    ),
     Field("planned_runs", whole(1, MAX_RUNS), "How many runs there will be, failed ones included.", "3"),
     Field(
         "inputs",

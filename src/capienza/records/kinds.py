@@ -7,7 +7,7 @@ from typing import Any
 
 from capienza.card.kinds import ONE_VALUE, Kind, text
 from capienza.card.problems import Refused, Value, shown
-from capienza.errors import template
+from capienza.errors import Template, template
 from capienza.evidence.claims import ANY, configuration_text
 from capienza.evidence.drivers import is_range
 from capienza.evidence.standing import is_record_id
@@ -19,6 +19,11 @@ NOT_A_DRIVER = template(
     "Write it as 550.54.15, or as >=550,<590; in quotes, because of the signs.",
 )
 NOT_WORDS = template("records.not-words", "expected a list of words, got {found}", "Write it as {example}.")
+NOT_AN_ID = template(
+    "records.not-an-id",
+    "expected the whole id of a record, 64 hexadecimal digits, got {found}",
+    "`capienza evidence show` prints it from its first digits; write it in quotes.",
+)
 NOT_A_DIGEST = template(
     "records.not-a-digest",
     "expected a digest of 64 hexadecimal digits, got {found}",
@@ -49,11 +54,14 @@ def or_any(kind: Kind) -> Kind:
     return Kind(text=f"{kind.text}, or {ANY}", convert=convert)
 
 
-def _digest(value: Value) -> str:
-    found = value.lower() if isinstance(value, str) else ""
-    if not is_record_id(found):
-        raise Refused(NOT_A_DIGEST(found=shown(value)))
-    return found
+def _hexadecimal(refusal: Template) -> Kind:
+    def convert(value: Value) -> str:
+        found = value.lower() if isinstance(value, str) else ""
+        if not is_record_id(found):
+            raise Refused(refusal(found=shown(value)))
+        return found
+
+    return Kind(text="64 hexadecimal digits", convert=convert)
 
 
 def _driver(value: Value) -> str:
@@ -69,7 +77,8 @@ def _claim_value(value: Value) -> str | int | Decimal | bool:
     return word
 
 
-DIGEST = Kind(text="64 hexadecimal digits", convert=_digest)
+DIGEST = _hexadecimal(NOT_A_DIGEST)
+RECORD_ID = _hexadecimal(NOT_AN_ID)
 DRIVER = or_any(Kind(text="version, or range of versions", convert=_driver))
 CLAIM_VALUE = Kind(text="word, number, or size with its unit", convert=_claim_value)
 CONFIGURATION = Kind(

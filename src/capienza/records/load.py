@@ -18,7 +18,6 @@ from capienza.errors import (
     InputErrors,
     Message,
     Place,
-    Template,
     UnreachableError,
     template,
 )
@@ -31,13 +30,12 @@ from capienza.evidence.vocabulary import BYTES
 from capienza.records.classes import CLASS, CLASSES
 from capienza.records.digests import digest_of_file
 from capienza.records.draft import DocumentRef, Draft, DraftClaim
-from capienza.records.fields import CHILDREN, FIELDS, FORM_FIELD
+from capienza.records.fields import CHILDREN, FORM_FIELD
 from capienza.records.gpu import gpu_keys
-from capienza.records.kinds import CLAIM_VALUE
+from capienza.records.options import option_tree
 from capienza.records.rules import contradictions
 from capienza.units import UNITS, parse_size
 from capienza.yamlmarks import Limits, Node
-from capienza.yamlmarks.scalars import plain_scalar
 
 NOT_A_FORM = template(
     "records.not-a-form",
@@ -50,8 +48,6 @@ FILE_DIFFERS = template(
     "Delete the digest to have it taken, or give the file that was meant.",
 )
 FILE_UNREADABLE = template("records.file-unreadable", "{file}: {problem}", "Paths start from the folder of the form.")
-NOT_KEY_VALUE = template("records.not-key-and-value", "expected NAME=VALUE, got {found}", "Write gpu=rtx4090.")
-TWICE = template("records.key-twice", "{found} is given twice", "Keep one of the two.")
 
 LIMITS = Limits(max_bytes=MAX_FILE_BYTES, max_nodes=20_000)
 FORM = Form(FORM_FIELD, CHILDREN, contradictions, NOT_A_FORM)
@@ -88,7 +84,7 @@ def record_from(values: Mapping[str, Any]) -> Record:
     the key as place.
     """
     try:
-        return _record(Walk(FORM, None), _option_tree(values), Path())
+        return _record(Walk(FORM, None), option_tree(values), Path())
     except InputErrors as errors:
         raise InputErrors(_at_key(problem) for problem in errors.problems) from None
     except InputError as error:
@@ -211,54 +207,6 @@ def _made_elsewhere(document: dict[str, Any], place: Place) -> Given:
     if document.get("id") or document.get("sha256"):
         return Given(record_of(document, place), document)
     return Given(seal(unsealed_record(document, place)))
-
-
-def _option_tree(values: Mapping[str, Any]) -> Node:
-    """The options as the YAML reader would give them."""
-    keys: dict[str, Node] = {}
-    for key, value in values.items():
-        if key == "scope":
-            stated = _pairs(value, key)
-            keys[key] = _node({name: _option(f"scope.{name}", text) for name, text in stated.items()})
-        elif key == "claims":
-            items = _pairs(value, key).items()
-            keys[key] = _node(
-                [_node({"quantity": _node(name), "value": _option("claims.value", text)}) for name, text in items]
-            )
-        elif isinstance(value, Mapping):
-            keys[key] = _node({name: _node(text) for name, text in value.items()})
-        elif isinstance(value, list | tuple):
-            keys[key] = _node([_node(text) for text in value])
-        else:
-            keys[key] = _option(key, value)
-    return _node(keys)
-
-
-def _pairs(texts: Iterable[str], key: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not (name and sign and value):
-            raise InputError(NOT_KEY_VALUE(found=text[:60]), Place(key=key))
-        if name in found:
-            raise InputError(TWICE(found=name[:60]), Place(key=key))
-        found[name] = value
-    return found
-
-
-def _option(path: str, text: str) -> Node:
-    """The text of an option; a number where the form takes one."""
-    kind = next((field.kind for field in FIELDS if field.path == path), None)
-    if kind is not CLAIM_VALUE and (kind is None or kind.schema.get("type") != "integer"):
-        return _node(text)
-    value = plain_scalar(text)
-    if isinstance(value, Template):
-        raise InputError(value(found=text[:40]), Place(key=path))
-    return _node(value)
-
-
-def _node(value: Any) -> Node:
-    return Node(value, 0, 0)
 
 
 def _at_key(problem: InputError) -> InputError:
