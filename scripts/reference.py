@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 import click
@@ -31,6 +31,17 @@ CARD_HEAD = """# The workload card
 One YAML file. A field that is left out is *not stated*: the verdicts that need it stay *to confirm*. Written as `none`
 (where accepted) it is *not applicable*.
 
+| field | type | required | meaning | example |
+| --- | --- | --- | --- | --- |
+"""
+EVIDENCE_HEAD = """# The form of evidence
+
+One YAML or JSON file for each piece; `capienza evidence add --kind KIND --template` prints one to fill in. A bare date
+is a whole day in `timezone`; a date-time needs its offset.
+
+| kind | becomes a record of kind | method | must state, beside `date` |
+| --- | --- | --- | --- |
+{classes}
 | field | type | required | meaning | example |
 | --- | --- | --- | --- | --- |
 """
@@ -222,12 +233,27 @@ def card_page() -> str:
     """Every field of a workload card."""
     from capienza.card.fields import fields
 
-    rows = (
+    return HEAD + CARD_HEAD + _field_rows(fields())
+
+
+def evidence_page() -> str:
+    """Every field of the form of evidence."""
+    from capienza.records.classes import CLASSES
+    from capienza.records.fields import FIELDS
+
+    classes = (
+        f"| `{name}` | `{made.kind}` | {made.method} | {', '.join(f'`{key}`' for key in made.required)} |\n"
+        for name, made in CLASSES.items()
+    )
+    return HEAD + EVIDENCE_HEAD.format(classes="".join(classes)) + _field_rows(FIELDS)
+
+
+def _field_rows(fields: Iterable[Any]) -> str:
+    return "".join(
         f"| `{field.path}` | {_cell(field.type_text)} | {'yes' if field.required else ''} | "
         f"{_cell(field.description)} | `{_cell(str(field.example))}` |\n"
-        for field in fields()
+        for field in fields
     )
-    return HEAD + CARD_HEAD + "".join(rows)
 
 
 def _cell(text: str) -> str:
@@ -292,6 +318,7 @@ PAGES = {
     "commands.md": commands_page,
     "codes.md": codes_page,
     "card.md": card_page,
+    "evidence.md": evidence_page,
     "offers.md": offers_page,
     "api.md": api_page,
 }

@@ -122,10 +122,11 @@ def command_texts() -> Iterator[str]:
 
 
 def card_texts() -> Iterator[str]:
-    """Descriptions of card fields, as `card new` and the reference write them."""
+    """Descriptions of the fields of cards and forms, as their templates and the reference write them."""
     from capienza.card.fields import fields
+    from capienza.records.fields import FIELDS
 
-    yield from (field.description for field in fields())
+    yield from (field.description for field in (*fields(), *FIELDS))
 
 
 def placeholders(text: str) -> list[str]:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from loopback_hub import LoopbackHub  # noqa: E402
 
+from capienza.api.recording import evidence_add  # noqa: E402
 from capienza.evidence.store import read_record, seal, write_record  # noqa: E402
 
 CARD = """capienza: 1
@@ -59,11 +60,15 @@ def world(tmp_path, monkeypatch):
         monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "evidence.md").read_text(), re.DOTALL)
-        assert code is not None
-        (tmp_path / "evidence").mkdir()
-        revision = server.commit("Qwen/Qwen3-8B")
-        exec(re.sub('REVISION = "[0-9a-f]{40}"', f'REVISION = "{revision}"', code[1], count=1), {})
+        (tmp_path / "server.log").write_text("started\n")
+        forms = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "howto" / "evidence.md").read_text(), re.DOTALL)
+        assert len(forms) == 3
+        plan = ""
+        for number, form in enumerate(forms):
+            text = re.sub("revision: [0-9a-f]{40}", f"revision: {server.commit('Qwen/Qwen3-8B')}", form)
+            (tmp_path / f"form-{number}.yaml").write_text(text.replace("[PLAN]", f"[{plan}]"))
+            record = evidence_add("evidence", f"form-{number}.yaml").record
+            plan = record.id if record.kind == "plan" else plan
         yield tmp_path
         huggingface_hub.close_session()
 

@@ -17,8 +17,8 @@ SURFACE = {
         "SUBJECT", "--gpu", "--revision", "--tokens", "--concurrency", "--weights", "--explain",
         "--params", "--bits", "--reserve", *COMMON,
     },
-    "capienza decide": {"CARD", "--offers", "--evidence", "--why", *COMMON},
     "capienza plan": {"CARD", "--offers", "--evidence", *COMMON},
+    "capienza decide": {"CARD", "--offers", "--evidence", "--why", "--keep", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},
     "capienza calibrate": {"FILES", "--lang", "--help"},
@@ -31,6 +31,16 @@ SURFACE = {
     "capienza offers check": {"FILES", *COMMON},
     "capienza rules": {"--engine", "--version", "--gpu", "--weights", "--cache", *COMMON},
     "capienza offers import": {"FILE", "--out", "--from", "--provider", "--retrieved", "--fresh-for", *COMMON},
+    "capienza evidence": {"--lang", "--help"},
+    "capienza evidence add": {
+        "FILE", "--evidence", "--kind", "--template", "--document", "--source", "--scope", "--claim", "--criterion",
+        "--withdraw", "--input", "--author", "--reason", "--date", "--expires", *COMMON,
+    },
+    "capienza evidence list": {"--evidence", *COMMON},
+    "capienza evidence show": {"RECORD", "--evidence", *COMMON},
+    "capienza evidence verify": {"--evidence", "--card", "--offers", *COMMON},
+    "capienza evidence export": {"--evidence", "--out", *COMMON},
+    "capienza doctor": {"--evidence", "--offer", "--provider", *COMMON},
     "capienza devices": {"NAME", *COMMON},
 }  # fmt: skip
 

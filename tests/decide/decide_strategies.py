@@ -241,7 +241,7 @@ def _other() -> Iterator[Recipe]:
         yield rate_recipe("1.1", producer, expires=NOW)
     for criterion in CRITERIA:
         yield waiver_recipe(criterion, expires=NOW)
-        yield waiver_recipe(criterion, producer={})
+        yield waiver_recipe(criterion, Scope(offer=HERE))
         yield waiver_recipe(criterion, Scope(model=MODEL, offer="another"))
     for kind in ("invalidates", "supersedes"):
         for back in range(3):

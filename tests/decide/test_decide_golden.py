@@ -48,7 +48,7 @@ from capienza.decide.case import RuleFinding
 from capienza.decide.cost import PRICE_UNKNOWN
 from capienza.decide.engine import decide
 from capienza.decide.verdict import EvidenceRef
-from capienza.errors import Message
+from capienza.errors import InputError, Message
 from capienza.evidence.record import Claim, Record, Scope
 from capienza.evidence.store import seal
 from capienza.truth import Truth
@@ -884,19 +884,17 @@ class TestWaivers:
         assert verdict.waiver.id == records[1].id
         assert "A. Engineer" in str(verdict.reasons[0])
 
-    @pytest.mark.parametrize(
-        "fields, code",
-        [
-            ({"producer": {}}, "decide.waiver-incomplete"),
-            ({"notes": ()}, "decide.waiver-incomplete"),
-            ({"expires": None}, "decide.waiver-incomplete"),
-            ({"scope": Scope(offer="rtx4090-1x3d")}, "decide.waiver-incomplete"),
-        ],
-    )
-    def test_without_author_reason_end_or_model_it_does_not_count(self, fields, code):
-        verdict = judge(records=(make_run(), make_waiver("quality", **fields))).criterion("quality")
+    @pytest.mark.parametrize("fields", [{"producer": {}}, {"notes": ()}, {"expires": None}, {"claims": ()}])
+    def test_without_author_reason_end_or_criterion_it_is_no_record(self, fields):
+        with pytest.raises(InputError) as refused:
+            make_waiver("quality", **fields)
+        assert refused.value.message.code == "evidence.waiver-incomplete"
+
+    def test_without_the_model_it_does_not_count(self):
+        waiver = make_waiver("quality", scope=Scope(offer="rtx4090-1x3d"))
+        verdict = judge(records=(make_run(), waiver)).criterion("quality")
         assert verdict.state == "to_confirm"
-        assert code in codes(verdict.reasons)
+        assert "decide.waiver-incomplete" in codes(verdict.reasons)
 
     @pytest.mark.parametrize(
         "scope",
@@ -1001,3 +999,32 @@ def test_an_exclusion_gives_what_fails_and_nothing_else():
     offer = make_offer(host=OfferHost(ram_bytes=1))
     verdict = judge(offer=offer).criterion("placement")
     assert (verdict.state, codes(verdict.reasons), verdict.settle) == ("exclude", ["decide.ram-below"], ())
+
+
+class TestDrivers:
+    """A record that names a driver speaks of no other; one that names none was not made for one."""
+
+    RANGE = change(SCOPE, driver=">=550,<590")
+
+    @pytest.mark.parametrize(
+        "offered, state",
+        [
+            ("550.54.15", "admissible"),
+            ("590.10", "to_confirm"),
+            ("549.9", "to_confirm"),
+            (None, "admissible"),
+            ("whatever is newest", "admissible"),
+        ],
+    )
+    def test_the_offers_driver_must_be_within_the_range(self, offered, state):
+        offer = make_offer(host=OfferHost(disk_bytes=10**12, driver_version=offered))
+        decision = judge(offer=offer, records=(make_run(self.RANGE), make_quality(), make_waiver("placement")))
+        assert decision.state == state
+        if state == "to_confirm":
+            assert "evidence.scope-differs" in codes(decision.criterion("memory").reasons)
+
+    def test_a_record_with_a_driver_changes_nothing_for_those_without(self):
+        offer = make_offer(host=OfferHost(driver_version="590.10"))
+        alone = judge(offer=offer)
+        beside = judge(offer=offer, records=(*GOOD_RECORDS, make_run(self.RANGE)))
+        assert beside.criterion("memory").state == alone.criterion("memory").state == "admissible"

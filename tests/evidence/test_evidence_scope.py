@@ -64,7 +64,7 @@ class TestGaps:
 
     @pytest.mark.parametrize("field", [field for field in FIELDS if field not in BOUNDS])
     def test_another_value_differs(self, field):
-        other = 3 if field == "gpus" else "another"
+        other = {"gpus": 3, "driver": "581"}.get(field, "another")
         (reason,) = gaps(make(change(NEED, **{field: other})), NEED)
         assert (reason.code, reason.parameters["stated"]) == ("evidence.scope-differs", other)
 
@@ -133,7 +133,9 @@ class TestRank:
             rank(make(), "another"),
             rank(make(), "one"),
         ]
-        assert ladder == sorted(set(ladder))
+        assert ladder == sorted(ladder)
+        assert len(set(ladder)) == len(ladder) - 1
+        assert ladder[6] == ladder[7]  # an invoice binds like a contract
         assert (ladder[4], ladder[-2], ladder[-1]) == (OFFER_DOCUMENT, MEASURED, MEASURED_HERE)
 
     def test_a_source_nobody_knows_ranks_lowest(self):

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from capienza.canon import canonical
 from capienza.errors import CapienzaError, InputError, UnreachableError, VerificationError
+from capienza.evidence.folder import read_folder
 from capienza.evidence.parse import MAX_FILE_BYTES, parse
 from capienza.evidence.record import Claim, Record, Scope, Subject
-from capienza.evidence.store import read_folder, read_record, root, seal, write_record
+from capienza.evidence.store import read_record, root, seal, write_record
 
 DATE = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 

@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from capienza.api.cards import card_schema as card_schema
     from capienza.api.catalogue import devices as devices
     from capienza.api.deciding import decide as decide
+    from capienza.api.deciding import keep_decision as keep_decision
     from capienza.api.limiting import limits as limits
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
     from capienza.api.planning import plan as plan
+    from capienza.api.probing import doctor as doctor
+    from capienza.api.recording import evidence_add as evidence_add
+    from capienza.api.recording import evidence_export as evidence_export
+    from capienza.api.recording import evidence_list as evidence_list
+    from capienza.api.recording import evidence_show as evidence_show
+    from capienza.api.recording import evidence_verify as evidence_verify
     from capienza.api.ruling import rules as rules
     from capienza.api.sizing import size as size
     from capienza.api.validating import calibrate as calibrate
@@ -39,6 +46,13 @@ _HOMES = {
     "card_schema": "cards",
     "decide": "deciding",
     "devices": "catalogue",
+    "doctor": "probing",
+    "evidence_add": "recording",
+    "evidence_export": "recording",
+    "evidence_list": "recording",
+    "evidence_show": "recording",
+    "evidence_verify": "recording",
+    "keep_decision": "deciding",
     "limits": "limiting",
     "offers": "offer_files",
     "offers_check": "offer_files",
@@ -58,6 +72,13 @@ __all__ = [
     "card_schema",
     "decide",
     "devices",
+    "doctor",
+    "evidence_add",
+    "evidence_export",
+    "evidence_list",
+    "evidence_show",
+    "evidence_verify",
+    "keep_decision",
     "limits",
     "offers",
     "offers_check",

@@ -23,11 +23,12 @@ from capienza.decide.case import Shortfall, Sizing, SizingFor, gpus_in_all
 from capienza.decide.engine import decide as decisions_of
 from capienza.decide.need import gpu_names, model_name
 from capienza.decide.ruling import rule_findings
-from capienza.decide.run import Decided, Judged
+from capienza.decide.run import Decided, Judged, Minutes
 from capienza.decide.server import contradictions
 from capienza.errors import Message
+from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
-from capienza.evidence.store import read_folder
+from capienza.evidence.store import write_record
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.ledger import Ledger
 from capienza.predict.answer import open_notes
@@ -49,30 +50,58 @@ def decide(
     offers: Sequence[str | Path] | None = None,
     evidence: str | Path | None = None,
     now: datetime.datetime | None = None,
+    keep: bool = False,
 ) -> Decided:
     """Judge the offers of some files (None: every GPU of the catalogue) against a card.
 
-    `evidence` is a folder of records, `now` the moment that decides what is expired (None: this one).
+    `evidence` is a folder of records, `now` the moment that decides what is expired (None: this one). With `keep`, what
+    `keep_decision` needs is taken down while the offers pass.
     Raises `InputError` for documents that cannot be used, `UnreachableError` for a model that is not there,
     `VerificationError` for a record that does not verify.
     """
     read_card = card if isinstance(card, Card) else load_card(card)
-    model = model_of(read_card)
-    moment = now or datetime.datetime.now(datetime.UTC)
     record_findings: list[Message] = []
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
+    moment = now or datetime.datetime.now(datetime.UTC)
+    return decided_with(read_card, offers, records, moment, tuple(record_findings), Minutes() if keep else None)
+
+
+def decided_with(
+    card: Card,
+    offers: Sequence[str | Path] | None,
+    records: tuple[Record, ...],
+    now: datetime.datetime,
+    record_findings: tuple[Message, ...] = (),
+    minutes: Minutes | None = None,
+) -> Decided:
+    """As `decide`, with records that are read already."""
+    model = model_of(card)
     findings = Findings()
-    candidates = catalogue_offers(read_card) if offers is None else read_all(offers, findings, zone_of(read_card))
+    candidates = catalogue_offers(card) if offers is None else read_all(offers, findings, zone_of(card))
+    judged = _judged(card, candidates, sizing_for(card, model), records, now)
     return Decided(
-        card=read_card,
+        card=card,
         model=model,
-        now=moment,
+        now=now,
         records=records,
-        judged=_judged(read_card, candidates, sizing_for(read_card, model), records, moment),
+        judged=judged if minutes is None else minutes.passing(judged),
         findings=findings,
-        record_findings=tuple(record_findings),
-        card_findings=contradictions(read_card, volumes_of(read_card, model)),
+        card_findings=contradictions(card, volumes_of(card, model)),
+        record_findings=record_findings,
+        minutes=minutes,
     )
+
+
+def keep_decision(decided: Decided, evidence: str | Path) -> tuple[Record, Path]:
+    """Write the record of a decision whose offers have all passed into a folder of records.
+
+    Raises `UnreachableError` when it cannot be written, `ValueError` for a run without `keep`.
+    """
+    if decided.minutes is None:
+        message = "the decision was made without keep"
+        raise ValueError(message)
+    record = decided.minutes.record(decided.card, decided.records, decided.now)
+    return record, write_record(record, Path(evidence))
 
 
 def zone_of(card: Card) -> datetime.tzinfo | None:

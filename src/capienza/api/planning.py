@@ -15,7 +15,7 @@ from capienza.catalog.notes import Findings
 from capienza.decide.engine import cases_of
 from capienza.decide.planning import Planned, calendar_alone, offer_plans
 from capienza.errors import Message
-from capienza.evidence.store import read_folder
+from capienza.evidence.folder import read_folder
 
 
 def plan(

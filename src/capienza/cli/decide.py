@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 NO_SUCH_OFFER = template("decide.no-such-offer", "no offer has the id {found}", "capienza offers list shows the ids")
 NO_SUCH_CRITERION = template("decide.no-such-criterion", "there is no criterion {found}", "take one of {accepted}")
+KEEP_ALONE = template(
+    "decide.keep-alone", "--keep needs a folder and a whole decision", "give --evidence DIR, and leave --why out"
+)
 SELECTED, TO_CONFIRM, EXCLUDED = 0, 10, 11
 IN_MEMORY_BYTES = 16 * 2**20
 CHUNK_CHARACTERS = 2**20
@@ -33,6 +36,7 @@ CHUNK_CHARACTERS = 2**20
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")
 @option("--evidence", metavar="DIR", help="A folder of records.")
 @option("--why", nargs=2, metavar="OFFER CRITERION", help="Show one verdict: reasons, evidence, what would settle it.")
+@option("--keep", is_flag=True, help="Put a record of the decision into the folder of --evidence.")
 @shown_as
 @click.pass_context
 def decide_command(
@@ -41,23 +45,37 @@ def decide_command(
     offers: tuple[str, ...],
     evidence: str | None,
     why: tuple[str, str] | None,
+    keep: bool,
     form: str,
     as_json: bool,
 ) -> None:
     """Run `capienza.api.decide` and show the result."""
     from capienza.api.deciding import decide
 
-    decided = decide(card, offers or None, evidence)
+    if keep and (evidence is None or why is not None):
+        raise UsageError(KEEP_ALONE())
+    decided = decide(card, offers or None, evidence, keep=keep)
     # All are judged before anything is written: a problem in the last line of a file must not follow half an answer.
     if why is not None:
-        states = _why(decided.judged, *why, form, as_json)
+        states = _why(decided, *why, form, as_json)
     else:
         summary = _show_json(decided) if as_json or form == "json" else _show(decided, form)
         states = {state for state, count in summary.counts.items() if count}
+    if keep and evidence is not None:
+        _keep(decided, evidence)
     ctx.exit(SELECTED if "admissible" in states else TO_CONFIRM if "to_confirm" in states else EXCLUDED)
 
 
-def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_json: bool) -> set[str]:
+def _keep(decided: Decided, evidence: str) -> None:
+    """Write the record of the decision, and say where."""
+    from capienza.api.deciding import keep_decision
+    from capienza.cli.output import current_say
+
+    _, path = keep_decision(decided, evidence)
+    click.echo(current_say()("The decision is kept as {path}.", path=str(path)), err=True)
+
+
+def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool) -> set[str]:
     """Show one verdict. The states of all offers come back: what is shown does not change the exit code."""
     from capienza.cli.output import current_say, show
     from capienza.report.decide import CRITERION_LABELS, why_document
@@ -68,17 +86,24 @@ def _why(judged: Iterator[Judged], offer: str, criterion: str, form: str, as_jso
     if criterion not in CRITERION_LABELS:
         raise UsageError(NO_SUCH_CRITERION(found=criterion, accepted=tuple(CRITERION_LABELS)))
     found, states = None, set[str]()
-    for one in judged:
+    for one in decided.judged:
         states.add(one.decision.state)
         found = one if one.offer.id == offer else found
     if found is None:
         raise UsageError(NO_SUCH_OFFER(found=offer))
     row = found.decision.criterion(criterion)
+    cited = {reference.id for reference in row.evidence}
+    records = {record.id: record for record in decided.records if record.id in cited}
     show(
         form,
         as_json,
-        document=lambda say: why_document(found.decision, found.offer, row, say),
-        data=lambda: {"schema": "capienza.why/1", "offer": offer, **why_data(found.decision, row)},
+        document=lambda say: why_document(found.decision, found.offer, row, records, say),
+        data=lambda: {
+            "schema": "capienza.why/1",
+            "offer": offer,
+            **why_data(found.decision, row),
+            "records": [records[identity] for identity in sorted(records)],
+        },
     )
     return states
 

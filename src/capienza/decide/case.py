@@ -106,6 +106,7 @@ class Evidence:
         heard = (*self.counting, *(record for record, _ in self.withdrawn))
         self.offers = frozenset(record.scope.offer for record in heard if record.scope.offer)
         self.providers = frozenset(record.scope.provider for record in heard if record.scope.provider)
+        self.states_driver = any(record.scope.driver for record in heard)
 
     @functools.cached_property
     def in_full(self) -> Evidence:
@@ -150,6 +151,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     document_problem: Message | None
     plan: Plan
     cost: Cost
+
+
+def name_of_file(card: Card) -> str | None:
+    """The last part of the card's path, as texts name it; None for a card that no file holds."""
+    return card.file.replace("\\", "/").rpartition("/")[2] if card.file else None
 
 
 def gpus_per_copy(card: Card) -> int:

@@ -19,7 +19,7 @@ from capienza.decide.completeness import held_back, with_curtailed
 from capienza.decide.cost import cost_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
-from capienza.decide.need import needs_of
+from capienza.decide.need import driver_of, needs_of
 from capienza.decide.policy import CRITERIA, Criterion
 from capienza.decide.preferences import preferences_met
 from capienza.decide.server import job_of
@@ -89,19 +89,20 @@ def _cases(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
 ) -> Iterator[Case]:
     sizings: dict[tuple[GpuClaim, int], Sizing] = {}
-    classes: dict[tuple[GpuClaim, int, int, str | None, str | None], _Known] = {}
+    classes: dict[tuple[GpuClaim, int, int, str | None, str | None, str | None], _Known] = {}
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
         named = offer.id if offer.id in evidence.offers else None
+        driver = driver_of(offer) if evidence.states_driver else None
         gpus = gpus_to_spread(card, offer)
         # An offer with too few GPUs is told so: it is no class with those that have enough.
-        key = (offer.gpu, gpus, min(gpus, offer.gpus), provider, named)
+        key = (offer.gpu, gpus, min(gpus, offer.gpus), provider, named, driver)
         known = classes.get(key)
         if known is None:
             if (offer.gpu, gpus) not in sizings:
                 sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
             sizing = sizings[offer.gpu, gpus]
-            needs = needs_of(card, sizing, offer.gpu, gpus, provider, named)
+            needs = needs_of(card, sizing, offer.gpu, gpus, provider, named, driver)
             plan = plan_of(card.calendar, evidence.standing, needs)
             known = classes[key] = _Known(sizing, needs, plan, {})
         yield _case(card, offer, known, evidence, now)

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 from capienza.card.model import Card, Placement
-from capienza.catalog.offer import GpuClaim
+from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.case import Sizing
 from capienza.errors import Message, template
 from capienza.evidence.claims import configuration_text
+from capienza.evidence.drivers import is_version
 from capienza.evidence.record import Scope
 
 NOT_STATED = template(
@@ -31,11 +32,17 @@ LOAD = {"inference": ("tokens", "concurrency"), "fine-tuning": ("tokens", "micro
 
 
 def needs_of(
-    card: Card, sizing: Sizing, claim: GpuClaim, gpus: int, provider: str | None = None, offer: str | None = None
+    card: Card,
+    sizing: Sizing,
+    claim: GpuClaim,
+    gpus: int,
+    provider: str | None = None,
+    offer: str | None = None,
+    driver: str | None = None,
 ) -> tuple[Scope, ...]:
     """One needed scope for each GPU that the seller's name may mean; `gpus` are those of one copy of the model.
 
-    Provider and offer are given only where some record speaks of them alone.
+    Provider, offer and driver are given only where some record speaks of them alone.
     """
     required = card.tokens.required
     engine = card.engine
@@ -50,6 +57,7 @@ def needs_of(
             engine_version=engine.version if engine else None,
             gpu=gpu,
             gpus=gpus,
+            driver=driver,
             provider=provider,
             offer=offer,
             tokens=required.total if required else None,
@@ -64,6 +72,12 @@ def needs_of(
 def model_name(card: Card) -> str | None:
     """The name of the card's model in a record; that of a folder is not where it lies."""
     return card.model.id or (PurePath(card.model.path).name if card.model.path else None)
+
+
+def driver_of(offer: Offer) -> str | None:
+    """The driver that the offer states, where it can be compared with what a record states."""
+    stated = offer.host.driver_version
+    return stated if stated is not None and is_version(stated) else None
 
 
 def gpu_names(claim: GpuClaim) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ CRITERIA = (
     Criterion(compatibility.CRITERION, compatibility.judge, _never),
     Criterion(memory.CRITERION, memory.judge, _always),
     Criterion(quality.CRITERION, quality.judge, _always),
-    Criterion(placement.CRITERION, placement.judge, placement.same_for_all),
+    Criterion(placement.CRITERION, placement.judge, _never),
     Criterion(budget.CRITERION, budget.judge, budget.same_for_all),
 )
 RANKING = ("total package cost", "useful margin", "documented calendar", "preferences")
@@ -57,7 +57,7 @@ def policy_digest() -> str:
             "criteria": [criterion.id for criterion in CRITERIA],
             "ranks": {
                 **rank.FIDELITIES,
-                "document": rank.DOCUMENT,
+                **rank.DOCUMENTS,
                 "offer document": rank.OFFER_DOCUMENT,
                 "measured": rank.MEASURED,
                 "measured here": rank.MEASURED_HERE,

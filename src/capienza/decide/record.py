@@ -10,6 +10,7 @@ from capienza import __version__
 from capienza.canon import canonical, digest
 from capienza.card.model import Card
 from capienza.catalog.offer import Offer
+from capienza.decide.case import name_of_file
 from capienza.decide.documents import offer_digest
 from capienza.decide.policy import VERSION, policy_digest
 from capienza.decide.verdict import Decision
@@ -31,8 +32,9 @@ def decision_record(
 ) -> Record:
     """The sealed record of one run of `decide`.
 
-    It names every selected offer, counts the rest, pins all decisions by one digest, and cites the records that the
-    selected ones rest on, waivers included. It expires with the first of their evidence.
+    It names every selected offer, counts the rest, pins all decisions by one digest, and names every record that was
+    read, so that one taken away later is missed by its id. It expires with the first of the evidence that the selected
+    ones rest on.
     """
     counts = {"admissible": 0, "to_confirm": 0, "exclude": 0}
     everything = hashlib.sha256()
@@ -50,7 +52,7 @@ def decision_record(
             version=str(VERSION),
             date=now,
             subject=(
-                Subject(name="card", uri=None, sha256=card.sha256 or digest(card)),
+                Subject(name="card", uri=name_of_file(card), sha256=card.sha256 or digest(card)),
                 Subject(name="offers", sha256=offers_sha256),
                 Subject(name="records", sha256=root(known)),
                 Subject(name="policy", sha256=policy_digest()),
@@ -64,7 +66,7 @@ def decision_record(
             method="compute",
             mode="automatic",
             producer={"tool": "capienza", "version": __version__},
-            inputs=tuple(sorted({ref.id for ref in cited} & known)),
+            inputs=tuple(sorted(known)),
             expires=min((ref.expires for ref in cited if ref.expires is not None), default=None),
         )
     )

@@ -7,7 +7,7 @@ smaller. Everything else in the scope must be equal.
 from __future__ import annotations
 
 from capienza.card.model import Card
-from capienza.decide.case import Case, is_placement_open
+from capienza.decide.case import Case, is_placement_open, name_of_file
 from capienza.decide.need import IDENTITY, LOAD, NOT_STATED, unstated
 from capienza.decide.verdict import cite
 from capienza.decide.weigh import Stance, in_scope
@@ -132,4 +132,4 @@ def card_file(case: Case) -> str:
 
 def file_name(card: Card) -> str:
     """The card's file name, for a command to type."""
-    return card.file.replace("\\", "/").rpartition("/")[2] if card.file else "CARD"
+    return name_of_file(card) or "CARD"

@@ -2,7 +2,7 @@
 
 A waiver turns *to confirm* into *admissible (waived)*, shown as such. It never covers a criterion against which an
 established failure speaks, or may speak in a run that is missing, nor an exclusion. One without author, reason or
-expiry does not count.
+expiry is no record: it cannot be sealed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from capienza.decide.case import Case
 from capienza.decide.completeness import missing_runs
 from capienza.decide.verdict import CriterionVerdict, cite
 from capienza.errors import Message, template
-from capienza.evidence.claims import WAIVED, author, find, has_reason
+from capienza.evidence.claims import WAIVED, author, find
 from capienza.evidence.record import Record
 from capienza.evidence.scope import FIELDS, first_gap
 
@@ -21,8 +21,8 @@ APPLIED = template(
 )
 INCOMPLETE = template(
     "decide.waiver-incomplete",
-    "waiver {record} lacks {missing} and does not count",
-    "write producer.author, a note with the reason, expires, and the model in its scope",
+    "waiver {record} does not name the model in its scope and does not count",
+    "write another one for this model",
 )
 REFUSED = template(
     "decide.waiver-refused",
@@ -45,9 +45,8 @@ def apply_waivers(verdict: CriterionVerdict, case: Case) -> CriterionVerdict:
     for waiver in case.evidence.waivers:
         if not _speaks(waiver, verdict.criterion, case):
             continue
-        missing = _missing(waiver, case)
-        if missing:
-            refused.append(INCOMPLETE(record=waiver.id[:12], missing=missing))
+        if waiver.scope.model is None and case.needs[0].model is not None:
+            refused.append(INCOMPLETE(record=waiver.id[:12]))
         elif verdict.failures or verdict.state == "exclude":
             refused.append(REFUSED(record=waiver.id[:12]))
         elif runs:
@@ -67,16 +66,6 @@ def _speaks(waiver: Record, criterion: str, case: Case) -> bool:
         for need in case.needs
         for field in stated
     )
-
-
-def _missing(waiver: Record, case: Case) -> list[str]:
-    present = {
-        "author": bool(author(waiver)),
-        "reason": has_reason(waiver),
-        "expires": waiver.expires is not None,
-        "scope.model": waiver.scope.model is not None or case.needs[0].model is None,
-    }
-    return [field for field, is_present in present.items() if not is_present]
 
 
 def _waived(verdict: CriterionVerdict, waiver: Record) -> CriterionVerdict:

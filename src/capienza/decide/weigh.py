@@ -135,10 +135,14 @@ def short_id(evidence: EvidenceRef) -> str:
 def in_scope(
     records: Iterable[Record], need: Scope, fields: Sequence[str], speaks: Speaks = "success"
 ) -> tuple[list[Record], list[Message]]:
-    """The records that cover the need, and for each of the others its first gap."""
+    """The records that cover the need, and for each of the others its first gap.
+
+    A record that names no driver was not made for one; one that does speaks of no other.
+    """
     covering, reasons = [], []
     for record in records:
-        gap = first_gap(record, need, fields, speaks)
+        asked = (*fields, "driver") if record.scope.driver is not None else fields
+        gap = first_gap(record, need, asked, speaks)
         if gap is None:
             covering.append(record)
         else:

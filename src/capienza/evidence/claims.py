@@ -36,8 +36,9 @@ ANY = "any"
 DEFAULTS = "defaults"
 """The configuration of a run that set nothing."""
 
-DOCUMENT_SOURCES = ("catalogue", "public_page", "provider_api", "invoice", "contract")
-"""What a document is, weakest first; a record names it in `producer["source"]`."""
+INVOICE = "invoice"
+DOCUMENT_SOURCES = ("catalogue", "public_page", "provider_api", INVOICE, "contract")
+"""What a document is, weakest first, the last two alike; a record names it in `producer["source"]`."""
 
 
 def find(record: Record, quantity: str) -> tuple[Claim, ...]:

@@ -15,11 +15,13 @@ from capienza.errors import InputError, Place, template
 
 MAX_FILE_BYTES = 1024 * 1024
 """A record is a few kilobytes; one with a thousand claims is still below a quarter of this."""
+MOST = "1 MiB"
+"""The same, as people read it."""
 MAX_DEPTH = 32
 
 TOO_LARGE = template(
     "evidence.too-large",
-    "the record has {size_bytes}; at most {limit_bytes} is read",
+    "the record has {size_bytes}; at most {limit} are read",
     "keep the data in a file of its own and name its digest in inputs",
 )
 TOO_DEEP = template(
@@ -57,7 +59,7 @@ def parse(data: bytes, file: str | None = None) -> dict[str, Any]:
     """The JSON object in `data`. Raises `InputError` at `file` for anything else."""
     place = Place(file)
     if len(data) > MAX_FILE_BYTES:
-        raise InputError(TOO_LARGE(size_bytes=len(data), limit_bytes=MAX_FILE_BYTES), place)
+        raise InputError(TOO_LARGE(size_bytes=len(data), limit=MOST), place)
     _check_depth(data, place)
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,15 +5,18 @@ Two records of equal rank that disagree are a conflict; a higher rank overrides 
 
 from __future__ import annotations
 
-from capienza.evidence.claims import DOCUMENT_SOURCES
+from capienza.evidence.claims import DOCUMENT_SOURCES, INVOICE
 from capienza.evidence.record import Record
 
 ARITHMETIC, ANALYTIC, TRACE = 10, 20, 30
 DOCUMENT = 31
-"""Rank of the weakest document; each better source is one more."""
+DOCUMENTS = {
+    source: DOCUMENT + min(place, DOCUMENT_SOURCES.index(INVOICE)) for place, source in enumerate(DOCUMENT_SOURCES)
+}
+"""Rank by source: each better one is one more, and an invoice binds like a contract."""
 MEASURED = 40
 MEASURED_HERE = 50
-OFFER_DOCUMENT = DOCUMENT + DOCUMENT_SOURCES.index("public_page")
+OFFER_DOCUMENT = DOCUMENTS["public_page"]
 """Rank of the sheet, page or quote that an offer was read from."""
 
 FIDELITIES = {"arithmetic": ARITHMETIC, "analytic": ANALYTIC, "trace": TRACE}
@@ -24,6 +27,5 @@ def rank(record: Record, offer: str | None = None) -> int:
     if record.kind in ("measurement", "quality_result"):
         return MEASURED_HERE if offer is not None and record.scope.offer == offer else MEASURED
     if record.kind == "document":
-        source = record.producer.get("source")
-        return DOCUMENT + (DOCUMENT_SOURCES.index(source) if source in DOCUMENT_SOURCES else 0)
+        return DOCUMENTS.get(record.producer.get("source", ""), DOCUMENT)
     return FIDELITIES.get(record.producer.get("fidelity", ""), ARITHMETIC)

@@ -36,7 +36,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     The workload bounds are the dimensions really executed: tokens of one sequence, concurrent sequences, microbatch.
     `configuration` holds what else moves memory (engine options, training recipe, how the model is divided), as
-    written by `claims.configuration_text`. A document that speaks of everything in a text field says `any` there.
+    written by `claims.configuration_text`. `driver` is one version or a range of them (`drivers`). A document that
+    speaks of everything in a text field says `any` there.
     """
 
     model: str | None = None

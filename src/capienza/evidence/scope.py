@@ -1,7 +1,8 @@
 """Does a record speak of what is needed? Field by field, with the reason when it does not (DESIGN rule 10).
 
-A text must be equal. A workload bound is monotone: a success at larger dimensions covers a smaller need,
-a failure at smaller dimensions establishes the larger one. What the record leaves out covers nothing.
+A text must be equal; a range of drivers must hold the needed one. A workload bound is monotone: a success at larger
+dimensions covers a smaller need, a failure at smaller dimensions establishes the larger one. What the record leaves
+out covers nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Literal
 
 from capienza.errors import Message, template
 from capienza.evidence.claims import ANY
+from capienza.evidence.drivers import within
 from capienza.evidence.record import Record, Scope
 
 BOUNDS = ("tokens", "concurrency", "microbatch")
@@ -65,7 +67,7 @@ def contradicts(stated: Scope, need: Scope, fields: Iterable[str]) -> bool:
     """Do both state one of these text fields or counts, and differently?"""
     pairs = ((field, getattr(stated, field), getattr(need, field)) for field in fields)
     return any(
-        None not in (said, needed) and said not in (needed, ANY) and not _same_but_for_case(field, said, needed)
+        None not in (said, needed) and said not in (needed, ANY) and not _same_in_effect(field, said, needed)
         for field, said, needed in pairs
     )
 
@@ -88,12 +90,14 @@ def _gaps(record: Record, need: Scope, fields: Iterable[str], speaks: Speaks) ->
                 yield SCOPE_SMALLER(record=record.id[:12], field=field, stated=stated, needed=needed)
             elif speaks == "failure" and stated > needed:
                 yield SCOPE_LARGER(record=record.id[:12], field=field, stated=stated, needed=needed)
-        elif not _same_but_for_case(field, stated, needed) and not (stated == ANY and record.kind == "document"):
+        elif not _same_in_effect(field, stated, needed) and not (stated == ANY and record.kind == "document"):
             yield SCOPE_DIFFERS(record=record.id[:12], field=field, stated=stated, needed=needed)
 
 
-def _same_but_for_case(field: str, stated: str | int, needed: str | int) -> bool:
-    """Texts that differ by case alone, where case means nothing."""
+def _same_in_effect(field: str, stated: str | int, needed: str | int) -> bool:
+    """Texts that differ by case alone, where case means nothing; a driver within the stated range."""
+    if field == "driver":
+        return within(str(needed), str(stated))
     if isinstance(stated, str) and isinstance(needed, str) and field not in EXACT_TEXTS:
         return stated.casefold() == needed.casefold()
     return False

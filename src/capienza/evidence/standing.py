@@ -123,7 +123,12 @@ def standing(records: Iterable[Record], now: datetime.datetime) -> Standing:
 
 def record_references(record: Record) -> tuple[str, ...]:
     """The ids of records among its inputs."""
-    return tuple(identity for identity in record.inputs if _RECORD_ID.fullmatch(identity))
+    return tuple(identity for identity in record.inputs if is_record_id(identity))
+
+
+def is_record_id(text: str) -> bool:
+    """Is the text the id of a record: 64 hexadecimal digits, in small letters?"""
+    return _RECORD_ID.fullmatch(text) is not None
 
 
 def _out_of_date(record: Record, now: datetime.datetime) -> Message | None:

@@ -17,7 +17,7 @@ import msgspec
 
 from capienza.canon import canonical, digest_bytes
 from capienza.errors import InputError, Message, Place, UnreachableError, VerificationError, template
-from capienza.evidence.parse import MAX_FILE_BYTES, NOT_FINITE, TOO_LARGE, parse
+from capienza.evidence.parse import MAX_FILE_BYTES, MOST, NOT_FINITE, TOO_LARGE, parse
 from capienza.evidence.record import SCHEMA, Claim, Record, Scope, Subject
 from capienza.evidence.vocabulary import misunderstood
 
@@ -25,11 +25,6 @@ IDENTITY = ("id", "sha256")
 MAJOR = SCHEMA
 """Family and major version; a minor version follows after a point: "capienza.record/1.3"."""
 
-FOLDER_MISSING = template(
-    "evidence.folder-missing",
-    "there is no folder of records here",
-    "make it, or give another folder",
-)
 UNREADABLE = template(
     "evidence.unreadable",
     "the file system refuses: {problem}",
@@ -80,10 +75,7 @@ UNKNOWN_FIELD = template(
     "{file}: the field {field} is not known to this version and was not read",
     "a later version of capienza wrote it",
 )
-FOREIGN_FILE = template(
-    "evidence.foreign-file",
-    "{file} is not a record file and was not read",
-)
+
 
 _ENDLESS_NUMBERS = frozenset({"nan", "inf", "infinity"})
 
@@ -110,21 +102,24 @@ def write_record(record: Record, folder: Path) -> Path:
     the file exists with another content, `InputError` when it is too large, `UnreachableError` when the folder
     cannot be written.
     """
-    if not record.id:
-        record = seal(record)
-    document = msgspec.to_builtins(record)
-    _verify(document, Place())
-    data = canonical(record) + b"\n"
+    document = msgspec.to_builtins(record if record.id else seal(record))
+    return write_document(document, folder)
+
+
+def write_document(document: dict[str, Any], folder: Path) -> Path:
+    """Write a sealed record with all its fields, those of a later minor version included; as `write_record`."""
+    identity = _verify(document, Place())
+    data = canonical(document) + b"\n"
     if len(data) > MAX_FILE_BYTES:
-        raise InputError(TOO_LARGE(size_bytes=len(data), limit_bytes=MAX_FILE_BYTES))
-    path = folder / f"{record.id}.json"
+        raise InputError(TOO_LARGE(size_bytes=len(data), limit=MOST))
+    path = folder / f"{identity}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             if path.read_bytes() != data:
                 raise VerificationError(CONTENT_DIFFERS(), Place(str(path)))
         else:
-            _write(path, data)
+            write_file(path, data)
     except OSError as error:
         raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(path))) from error
     return path
@@ -137,42 +132,43 @@ def read_record(path: Path, findings: list[Message] | None = None) -> Record:
     this version reads, `UnreachableError` when it cannot be read. Unknown fields are added to `findings`.
     """
     place = Place(str(path))
-    document = parse(_read(path, place), place.file)
-    schema = document.get("schema")
-    if not (isinstance(schema, str) and (schema == MAJOR or schema.startswith(f"{MAJOR}."))):
-        raise InputError(SCHEMA_UNKNOWN(found=str(schema)[:64], accepted=MAJOR), place)
-    identity = _verify(document, place)
-    if path.name != f"{identity}.json":
-        raise VerificationError(NAME_DIFFERS(found=identity), place)
-    try:
-        record = msgspec.convert(document, Record)
-    except msgspec.ValidationError as error:
-        raise InputError(NOT_A_RECORD(problem=str(error)), place) from error
-    _check(record, place)
+    document = read_document(path)
+    record = record_of(document, place)
+    if path.name != f"{record.id}.json":
+        raise VerificationError(NAME_DIFFERS(found=record.id), place)
     if findings is not None:
         findings.extend(UNKNOWN_FIELD(file=path.name, field=field) for field in _unknown_fields(document))
     return record
 
 
-def read_folder(folder: Path, findings: list[Message] | None = None) -> tuple[Record, ...]:
-    """Every record of a folder, verified, sorted by id.
+def read_document(path: Path) -> dict[str, Any]:
+    """The JSON object of one file, not verified. Raises `InputError` or `UnreachableError`."""
+    place = Place(str(path))
+    return parse(_read(path, place), place.file)
 
-    What was not read is added to `findings`: unknown fields, files of another kind. Raises what `read_record`
-    raises at the first file that fails, and `UnreachableError` when there is no such folder.
-    """
-    if not folder.is_dir():
-        raise UnreachableError(FOLDER_MISSING(), Place(str(folder)))
+
+def record_of(document: dict[str, Any], place: Place) -> Record:
+    """The record that a document is, verified. Raises what `read_record` raises for its content."""
+    _check_schema(document, place)
+    _verify(document, place)
+    return unsealed_record(document, place)
+
+
+def unsealed_record(document: dict[str, Any], place: Place) -> Record:
+    """The record that a document is, whatever digest it states. Raises `InputError` for what is no record."""
+    _check_schema(document, place)
     try:
-        paths = sorted(folder.iterdir())
-    except OSError as error:
-        raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), Place(str(folder))) from error
-    records = []
-    for path in paths:
-        if path.suffix == ".json" and not path.name.startswith("."):
-            records.append(read_record(path, findings))
-        elif findings is not None:
-            findings.append(FOREIGN_FILE(file=path.name))
-    return tuple(records)
+        record = msgspec.convert(document, Record)
+    except msgspec.ValidationError as error:
+        raise InputError(NOT_A_RECORD(problem=str(error)), place) from error
+    _check(record, place)
+    return record
+
+
+def _check_schema(document: dict[str, Any], place: Place) -> None:
+    schema = document.get("schema")
+    if not (isinstance(schema, str) and (schema == MAJOR or schema.startswith(f"{MAJOR}."))):
+        raise InputError(SCHEMA_UNKNOWN(found=str(schema)[:64], accepted=MAJOR), place)
 
 
 def root(digests: Iterable[str]) -> str:
@@ -244,14 +240,14 @@ def _read(path: Path, place: Place) -> bytes:
             data = file.read(MAX_FILE_BYTES + 1)
             if len(data) > MAX_FILE_BYTES:
                 size = os.fstat(file.fileno()).st_size
-                raise InputError(TOO_LARGE(size_bytes=size, limit_bytes=MAX_FILE_BYTES), place)
+                raise InputError(TOO_LARGE(size_bytes=size, limit=MOST), place)
     except OSError as error:
         raise UnreachableError(UNREADABLE(problem=error.strerror or str(error)), place) from error
     return data
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Through a temporary file beside it, so that a reader never sees a half-written record."""
+def write_file(path: Path, data: bytes) -> None:
+    """Through a temporary file beside it, so that a reader never sees a half-written one. Raises `OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
@@ -259,7 +255,7 @@ def _write(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     directory = os.open(path.parent, os.O_RDONLY)

@@ -7,7 +7,19 @@ it is refused when the record is made, and again when it is read.
 from __future__ import annotations
 
 from capienza.errors import Message, template
-from capienza.evidence.claims import COMPLETED, CONTEXT, OUT_OF_MEMORY, OUTCOME, PEAK, PLANNED_RUNS
+from capienza.evidence.claims import (
+    ANY,
+    COMPLETED,
+    CONTEXT,
+    OUT_OF_MEMORY,
+    OUTCOME,
+    PEAK,
+    PLANNED_RUNS,
+    WAIVED,
+    author,
+    has_reason,
+)
+from capienza.evidence.drivers import is_range
 from capienza.evidence.record import Claim, Record
 from capienza.units import MAX_BYTES
 
@@ -20,6 +32,8 @@ PHASES = (
     "data", "environment", "unknown",
 )  # fmt: skip
 """The phases of the ledger, which stands on a higher floor; a test compares the two."""
+CRITERIA = ("workload", "compatibility", "memory", "quality", "placement", "budget")
+"""The criteria of a decision, which stands on a higher floor; a test compares the two."""
 BYTES = "B"
 MAX_RUNS = 10_000
 
@@ -28,10 +42,24 @@ BAD_CLAIM = template(
     "the {part} of {quantity} is {found}; accepted: {accepted}",
     "write the record again as the how-to on evidence shows",
 )
+WAIVER_INCOMPLETE = template(
+    "evidence.waiver-incomplete",
+    "a waiver needs {missing}",
+    "write who answers for it, why, until when, and at least one criterion",
+)
+BAD_DRIVER = template(
+    "evidence.driver-not-understood",
+    "scope.driver is {found}, which is neither a version nor a range that one can be within",
+    "write it as 550.54.15, or as >=550,<590",
+)
 
 
 def misunderstood(record: Record) -> Message | None:
-    """The first claim that cannot be understood; None when all can."""
+    """The first thing in the record that cannot be understood; None when all can."""
+    if record.scope.driver not in (None, ANY) and not is_range(record.scope.driver or ""):
+        return BAD_DRIVER(found=record.scope.driver[:64])
+    if record.kind == "waiver":
+        return _bad_waiver(record)
     outcomes = {claim.value for claim in record.claims if claim.quantity == OUTCOME}
     if len(outcomes) > 1:
         return BAD_CLAIM(part="value", quantity=OUTCOME, found=", ".join(sorted(map(str, outcomes))), accepted="1")
@@ -53,6 +81,25 @@ def _problem(claim: Claim) -> Message | None:
             or _one_of(claim, "phase", claim.phase, PHASES)
         )
     return _whole(claim, 0, MAX_BYTES) if isinstance(claim.value, int) else None
+
+
+def _bad_waiver(record: Record) -> Message | None:
+    """A waiver that nobody signs, that never ends or that names no criterion stops the run at once."""
+    present = {
+        "author": bool(author(record)),
+        "reason": has_reason(record),
+        "expires": record.expires is not None,
+        "criteria": bool(record.claims),
+    }
+    missing = [field for field, is_present in present.items() if not is_present]
+    if missing:
+        return WAIVER_INCOMPLETE(missing=missing)
+    for claim in record.claims:
+        if claim.quantity not in CRITERIA:
+            return BAD_CLAIM(part="quantity", quantity="waiver", found=claim.quantity[:64], accepted=CRITERIA)
+        if claim.value != WAIVED:
+            return _one_of(claim, "value", claim.value, (WAIVED,))
+    return None
 
 
 def _one_of(claim: Claim, part: str, found: object, accepted: tuple[str, ...]) -> Message | None:

@@ -10,9 +10,11 @@ from capienza.decide.ranking import CurrencyList, Place
 from capienza.decide.run import Decided
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
+from capienza.evidence.record import Record
 from capienza.i18n.translator import Say, mark
 from capienza.report.bill import bill_table
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
+from capienza.report.evidence import claims_table
 from capienza.report.labels import fit_label
 from capienza.report.messages import sentence
 from capienza.report.offers import findings_blocks
@@ -203,8 +205,13 @@ def _left_out(count: int, say: Say) -> list[Block]:
     return [Paragraph(say("Not shown here: {count} more; --json has all of them.", count=say.number(count)))]
 
 
-def why_document(decision: Decision, offer: Offer, row: CriterionVerdict, say: Say) -> Document:
-    """One cell of the verdict table: reasons, evidence, and what would settle it."""
+def why_document(
+    decision: Decision, offer: Offer, row: CriterionVerdict, records: Mapping[str, Record], say: Say
+) -> Document:
+    """One cell of the verdict table: reasons, evidence, and what would settle it.
+
+    `records` are those of the folder that it cites, by id: what they state is shown below each.
+    """
     title = f"{decision.offer}: {say(CRITERION_LABELS[row.criterion])}: {_state_cell(row, say)}"
     blocks: list[Block] = [Heading(title, 1), Paragraph(f"{offer.gpu.name_raw} x {offer.gpus}, {offer.provider}")]
     if row.reasons:
@@ -212,21 +219,24 @@ def why_document(decision: Decision, offer: Offer, row: CriterionVerdict, say: S
     if row.criterion == "budget" and decision.cost.components:
         blocks += [Heading(say("Bill")), bill_table(decision.cost, say)]
     if row.evidence:
-        blocks += [Heading(say("Evidence")), _evidence(row.evidence, say)]
+        blocks.append(Heading(say("Evidence")))
+        for reference in row.evidence:
+            blocks.append(_evidence(reference, say))
+            if reference.id in records:
+                blocks.append(claims_table(records[reference.id], say))
     if row.settle:
         blocks += [Heading(say("What would settle it")), Items(tuple(sentence(step, say) for step in row.settle))]
     return tuple(blocks)
 
 
-def _evidence(references: tuple[EvidenceRef, ...], say: Say) -> Table:
-    rows = tuple(
-        (
-            reference.id,
-            reference.version or say("not stated"),
-            reference.scope,
-            (reference.sha256 or "")[:12],
-            "" if reference.date is None else reference.date.date().isoformat(),
-        )
-        for reference in references
+def _evidence(reference: EvidenceRef, say: Say) -> Table:
+    """One citation in full, so that it can be followed."""
+    unknown = say("not stated")
+    rows = (
+        (say("version"), reference.version or unknown),
+        (say("scope"), reference.scope or unknown),
+        ("sha256", reference.sha256 or unknown),
+        (say("date"), unknown if reference.date is None else reference.date.isoformat()),
+        (say("expires"), unknown if reference.expires is None else reference.expires.isoformat()),
     )
-    return Table(columns=("id", say("version"), say("scope"), "sha256", say("date")), rows=rows)
+    return Table(columns=("id", reference.id), rows=rows, whole=(0,))

@@ -150,9 +150,10 @@ def observed_margin(case: Case) -> int | None:
 
 
 def calculation(case: Case, need: Scope) -> EvidenceRef:
-    """The prediction as evidence, identified by the digest of ledger and capacity."""
+    """The prediction as evidence, identified by the digest of ledger and capacity. It is the same for every driver."""
     sha256 = digest([case.sizing.ledger, case.sizing.capacity])
-    return EvidenceRef(id="calculation", version=__version__, scope=scope_text(need), sha256=sha256)
+    scope = scope_text(msgspec.structs.replace(need, driver=None))
+    return EvidenceRef(id="calculation", version=__version__, scope=scope, sha256=sha256)
 
 
 def _judge_gpu(case: Case, need: Scope) -> Finding:

@@ -154,11 +154,6 @@ def judge(case: Case) -> CriterionVerdict:
     return conclude(CRITERION, [*_placement(case), *_host(case), *_wishes(case)])
 
 
-def same_for_all(card: Card) -> bool:
-    """Is an offer asked for nothing here? A card that states no host still has needs that are computed."""
-    return not isinstance(card.placement, Placement) and card.host == NONE
-
-
 def _placement(case: Case) -> list[Finding]:
     placement = case.card.placement
     if placement == NONE:
