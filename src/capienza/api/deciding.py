@@ -57,12 +57,14 @@ def decide(
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
     findings = Findings()
     candidates = catalogue_offers(read_card) if offers is None else read_all(offers, findings, zone_of(read_card))
+    sizing = sizing_for(read_card, model)
     return Decided(
         card=read_card,
         model=model,
         now=moment,
         records=records,
-        judged=_judged(read_card, candidates, sizing_for(read_card, model), records, moment),
+        judged=_judged(read_card, candidates, sizing, records, moment),
+        sizing_for=sizing,
         findings=findings,
         record_findings=tuple(record_findings),
     )
