@@ -52,7 +52,7 @@ def document_text(dossier: Dossier, form: Form, language: str) -> str:
     require_parts()
     from capienza.report.html import html
 
-    return html(document, say, running_text(dossier))
+    return html(document, say, running_text(dossier, say))
 
 
 def write_document(dossier: Dossier, path: Path, language: str) -> None:

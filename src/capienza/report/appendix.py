@@ -29,7 +29,7 @@ def evidence_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Block]
     }
     rows, anchors = [], []
     for reference, name in sources.evidence.items():
-        rows.append(_evidence(reference, Mark(name), dossier.records.get(reference.id), addresses, say))
+        rows.append(_evidence(reference, name, dossier, addresses, sources, say))
         anchors.append(name.lower())
     if rows:
         blocks.append(
@@ -48,8 +48,9 @@ def evidence_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Block]
 
 
 def _evidence(
-    reference: EvidenceRef, name: Mark, record: Record | None, addresses: dict[str, str], say: Say
+    reference: EvidenceRef, name: str, dossier: Dossier, addresses: dict[str, str], sources: Sources, say: Say
 ) -> tuple[Cell, ...]:
+    record = dossier.records.get(reference.id)
     kind = say("document") if record is None else record.kind
     what: list[Text] = [
         say("kind: {kind}", kind=kind),
@@ -61,14 +62,11 @@ def _evidence(
         what.append(", ".join(f"{key}={value}" for key, value in sorted(record.producer.items())))
     if record is None and reference.id in addresses:
         what.append((Address(addresses[reference.id]),))
-    dates = [
-        say("of {moment}", moment=say("not stated") if reference.date is None else say.moment(reference.date)),
-        say("no end stated")
-        if reference.expires is None
-        else say("ends {moment}", moment=say.moment(reference.expires)),
-    ]
+    date = say("not stated") if reference.date is None else say.moment(sources.local(reference.date))
+    end = reference.expires and say("ends {moment}", moment=say.moment(sources.local(reference.expires)))
+    dates = (say("of {moment}", moment=date), end or say("no end stated"))
     scope = reference.scope if record is None else scope_text(record.scope)
-    return ((name,), Lines(tuple(what)), scope, Lines(tuple(dates)), _claims(record, say))
+    return (name, Lines(tuple(what)), scope, Lines(dates), _claims(record, say))
 
 
 def _claims(record: Record | None, say: Say) -> Cell:
@@ -97,7 +95,7 @@ def calculation_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Blo
         ledger = details[name].sizing.ledger
         assert ledger is not None  # only what has a ledger is numbered
         number, _ = ledgers.setdefault(digest(ledger), (f"L{len(ledgers) + 1}", ledger))
-        rows.append(_calculation(Mark(name), details[name], Mark(number), sha256, say))
+        rows.append(_calculation(name, details[name], Mark(number), sha256, say))
     if not rows:
         return []
     table = Table(
@@ -114,10 +112,10 @@ def calculation_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Blo
     return blocks
 
 
-def _calculation(name: Mark, detail: Detail, ledger: Mark, sha256: str, say: Say) -> tuple[Cell, ...]:
+def _calculation(name: str, detail: Detail, ledger: Mark, sha256: str, say: Say) -> tuple[Cell, ...]:
     capacity, claim = detail.sizing.capacity, detail.offer.gpu
     fit, exclusion = _capacities(capacity, say)
-    return ((name,), claim.name_raw, fit, exclusion, (ledger,), sha256)
+    return (name, claim.name_raw, fit, exclusion, (ledger,), sha256)
 
 
 def _capacities(capacity: Capacity | None, say: Say) -> tuple[Cell, Cell]:
@@ -137,7 +135,7 @@ def _ledger(name: Mark, ledger: Ledger, say: Say) -> Table:
         basis = [say.message(one) for one in (entry.formula, entry.source, entry.expected_proof) if one is not None]
         rows.append(
             (
-                (Mark(f"{name.label}.{len(rows) + 1}"), f" {say(label(ENTRY_LABELS, entry.name))}"),
+                f"{name.label}.{len(rows) + 1} {say(label(ENTRY_LABELS, entry.name))}",
                 f"{phases_text(entry, everywhere, say)}, {devices}",
                 *range_cells(entry.amount, say),
                 say(STATUS_LABELS[status_name(entry)]),

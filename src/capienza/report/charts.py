@@ -22,7 +22,7 @@ SVG = "http://www.w3.org/2000/svg"
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 INK, PAPER, BLUE, RED, ORANGE = "#1d2733", "#ffffff", "#2f6fab", "#b42318", "#b54708"
 LOCALES: dict[str, Literal["en-US", "it-IT"]] = {"en": "en-US", "it": "it-IT"}
-ROW_PIXELS, PEAKS_WIDTH, SIDE_WIDTH = 30, 520, 250
+ROW_PIXELS, PEAKS_WIDTH, SIDE_WIDTH = 28, 640, 330
 KEPT_POINTS = 20
 """Offers that the chart of cost draws, in their order."""
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")

@@ -12,7 +12,7 @@ from capienza.decide.run import Decided
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import CriterionVerdict, Decision, EvidenceRef
 from capienza.i18n.translator import Say, mark
-from capienza.report.blocks import Block, Cell, Document, Heading, Items, Lines, Paragraph, State, Table, cited
+from capienza.report.blocks import Block, Cell, Document, Heading, Items, Lines, Paragraph, Part, State, Table, cited
 from capienza.report.labels import fit_label
 from capienza.report.messages import sentence
 from capienza.report.offers import findings_blocks
@@ -73,18 +73,32 @@ def verdict_blocks(summary: Summary, gpus: Mapping[str, GpuCount], sources: Sour
     """One row for each offer, one column for each criterion."""
     shown = shown_offers(summary)
     rows = tuple(_verdict_row(summary.by_offer[name], gpus[name], sources, say) for name in shown)
-    numbers = tuple(str(number) for number in range(1, len(CRITERION_LABELS) + 1))
-    columns = (say("offer"), "GPU", say("verdict"), *numbers, say("prediction"))
+    # A terminal is too narrow for the names: they stand below the table there.
+    is_narrow = sources is NOTHING_CITED
+    names = (
+        tuple(map(str, range(1, len(CRITERION_LABELS) + 1)))
+        if is_narrow
+        else tuple(map(say, CRITERION_LABELS.values()))
+    )
+    columns = (say("offer"), "GPU", say("verdict"), *names, say("prediction"))
     table = Table(columns=columns, rows=rows, whole=(0, *range(2, len(columns))))
     heading = Heading(say("Verdicts"), anchor="verdicts")
-    return [heading, table, *left_out_blocks(len(summary.by_offer) - len(shown), say), *_legend(say)]
-
-
-def _legend(say: Say) -> list[Block]:
-    criteria = ", ".join(f"{number} {say(text)}" for number, text in enumerate(CRITERION_LABELS.values(), 1))
-    marks = ", ".join(f"{MARKS[state]} {say(text)}" for state, text in STATE_LABELS.items())
     return [
-        Paragraph(say("Criteria: {criteria}. Marks: {marks}.", criteria=criteria, marks=marks)),
+        heading,
+        table,
+        *left_out_blocks(len(summary.by_offer) - len(shown), say),
+        *_legend(say, is_narrow=is_narrow),
+    ]
+
+
+def _legend(say: Say, *, is_narrow: bool) -> list[Block]:
+    numbered = ", ".join(f"{number} {say(text)}" for number, text in enumerate(CRITERION_LABELS.values(), 1))
+    criteria = say("Criteria: {criteria}.", criteria=numbered) + " " if is_narrow else ""
+    marks: list[Part] = []
+    for state, text in STATE_LABELS.items():
+        marks += [State(state, MARKS[state], say(text)), f" {say(text)}", ", "]
+    return [
+        Paragraph((criteria, say("Marks:"), " ", *marks[:-1], ".")),
         Paragraph(
             say(
                 "A prediction stands beside a verdict and never makes one. Incomplete: it could not say overflow, and "
@@ -166,7 +180,7 @@ def _places(
 
 def _place_row(place: Place, decision: Decision, sources: Sources, say: Say) -> tuple[Cell, ...]:
     margin = say("unknown") if place.margin_bytes is None else say.size(place.margin_bytes)
-    finish = say("unknown") if place.finish is None else say.moment(place.finish)
+    finish = say("unknown") if place.finish is None else say.moment(sources.local(place.finish))
     return (
         str(place.place),
         sources.offer(place.offer),

@@ -39,7 +39,7 @@ from capienza.report.plain import visible
 SIGNS = {"admissible": "\u2713", "to_confirm": "?", "exclude": "\u2717", "not_applicable": "\u2013", "waived": "!"}
 _WEB = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:[/?#][!#-;=?-_a-z~]*)?", re.ASCII)
 """Scheme, host, and characters that may stand in an address; no quote, bracket, backslash or space."""
-_RUNNING = re.compile(r"[^0-9A-Za-z .:-]", re.ASCII)
+_RUNNING = re.compile(r"[^0-9A-Za-z ,.:-]", re.ASCII)
 View = dict[str, Any]
 
 

@@ -18,6 +18,7 @@ from capienza.report.blocks import (
     Cell,
     Heading,
     Lines,
+    Link,
     Mark,
     Paragraph,
     PeaksChart,
@@ -62,13 +63,16 @@ def _facts(offer: Offer, decision: Decision, sources: Sources, say: Say) -> Tabl
         (say("seller"), offer.provider),
         ("GPU", f"{offer.gpu.name_raw} x {offer.gpus}"),
         (say("may be"), ", ".join(offer.gpu.candidates) or say("unknown")),
-        (say("price"), cited(f"{price_text(offer.price, say)} {term_text(offer.price, say)}".strip(), marks)),
+        (
+            say("price"),
+            cited(", ".join(filter(None, (price_text(offer.price, say), term_text(offer.price, say)))), marks),
+        ),
         (say("document"), cited(stated, marks)),
     ]
     if document is not None and document.retrieved is not None:
-        rows.append((say("read on"), cited(say.moment(document.retrieved), marks)))
+        rows.append((say("read on"), cited(say.moment(sources.local(document.retrieved)), marks)))
     if document is not None and document.valid_until is not None:
-        rows.append((say("valid until"), cited(say.moment(document.valid_until), marks)))
+        rows.append((say("valid until"), cited(say.moment(sources.local(document.valid_until)), marks)))
     title = say("{offer}: the seller's terms", offer=offer.id)
     return Table(columns=(say("what"), say("value")), rows=tuple(rows), title=title)
 
@@ -88,8 +92,11 @@ def _waived_text(row: CriterionVerdict, say: Say) -> str:
 
 def _criteria(decision: Decision, sources: Sources, say: Say) -> Table:
     rows = tuple(_criterion(row, sources, say) for row in decision.criteria)
+    columns = (say("criterion"), say("verdict"), say("reasons and evidence"), say("what settles it"))
+    if not any(row.settle for row in decision.criteria):
+        columns, rows = columns[:-1], tuple(row[:-1] for row in rows)
     return Table(
-        columns=(say("criterion"), say("verdict"), say("reasons and evidence"), say("what settles it")),
+        columns=columns,
         rows=rows,
         title=say("{offer}: mandatory criteria", offer=decision.offer),
     )
@@ -119,9 +126,8 @@ def _memory(detail: Detail, records: tuple[Record, ...], sources: Sources, say: 
     marks = sources.prediction(decision.offer)
     rows = tuple(
         (
-            str(peak.phase),
-            *(cited(text, marks) for text in total_cells(peak.total, say)),
-            cited(_room(peak.total, usable, say), marks),
+            cited(str(peak.phase), marks),
+            *(linked(text, marks) for text in (*total_cells(peak.total, say), _room(peak.total, usable, say))),
             *((_reading_cell(readings.get(peak.phase, []), say),) if readings else ()),
         )
         for peak in ledger.peaks(device)
@@ -146,6 +152,11 @@ def _memory(detail: Detail, records: tuple[Record, ...], sources: Sources, say: 
         Paragraph(cited(say("Usable capacity of one GPU: {size}.", size=usable_text), marks)),
         _peaks_chart(title, ledger, device, usable, readings, say),
     ]
+
+
+def linked(text: str, marks: tuple[Mark, ...]) -> Text:
+    """A figure that leads to its source itself, where a mark of its own would be one too many."""
+    return (Link(text, marks[0].anchor),) if marks else text
 
 
 def _room(total: Total, usable_bytes: int | None, say: Say) -> str:
@@ -219,9 +230,7 @@ def _bill(decision: Decision, number: int, sources: Sources, say: Say) -> Table:
     label = bill_mark(number).label
     lines: list[tuple[Cell, ...]] = [_line(part, marks, say) for part in cost.components]
     anchors = [""] * len(lines)
-    lines.append(
-        ((Mark(label), f" {say('total')}"), "", _money(cost.minimum, marks, say), _money(cost.planned, marks, say))
-    )
+    lines.append((f"{label} {say('total')}", "", _money(cost.minimum, marks, say), _money(cost.planned, marks, say)))
     anchors.append(label.lower())
     for message, kind in (
         *((one, say("missing")) for one in cost.missing),
@@ -255,11 +264,11 @@ def _calendar(decision: Decision, decided: Decided, sources: Sources, say: Say) 
     if decision.finish is None:
         return [Paragraph(cited(say("End of the work: not documented."), (CARD,)))]
     marks = sources.finish(decision)
-    text = say("End of the work as documented: {moment}.", moment=say.moment(decision.finish))
+    text = say("End of the work as documented: {moment}.", moment=say.moment(sources.local(decision.finish)))
     if calendar.deadline is not None:
         text = say(
             "End of the work as documented: {moment}; it must be before {deadline}.",
-            moment=say.moment(decision.finish),
-            deadline=say.moment(calendar.deadline),
+            moment=say.moment(sources.local(decision.finish)),
+            deadline=say.moment(sources.local(calendar.deadline)),
         )
     return [Paragraph(cited(text, marks))]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 
+import msgspec
+
 from capienza import __version__
 from capienza.card.model import Budget, Calendar, Card, Host, Placement, Quality
 from capienza.decide.dossier import Dossier
@@ -20,6 +22,7 @@ from capienza.report.blocks import (
     Document,
     Heading,
     Items,
+    Link,
     Paragraph,
     Point,
     SignatureLines,
@@ -80,30 +83,23 @@ def _answer_table(dossier: Dossier, sources: Sources, say: Say) -> Table:
     if not counts["admissible"]:
         ends = say("nothing is selected, so nothing ends")
     elif expiry is not None:
-        ends = cited(say.moment(expiry.moment), sources.marks((expiry.evidence,)))
+        ends = cited(say.moment(sources.local(expiry.moment)), sources.marks((expiry.evidence,)))
     selected = [detail for detail in dossier.in_full if detail.decision.state == "admissible"]
     names: list[Text] = [sources.offer(detail.offer.id) for detail in selected]
     rows: list[tuple[Cell, ...]] = [
         (say("answer"), (State(state, answers[state]),)),
         *((say("selected"), name) for name in names),
-        (say("decided on"), say.moment(_local(dossier.decided.now, dossier.decided.card))),
+        (say("decided on"), say.moment(sources.local(dossier.decided.now))),
         (say("holds until"), ends),
     ]
     return Table(columns=(say("what"), say("value")), rows=tuple(rows), title=say("The decision in short"))
 
 
-def _local(moment: datetime.datetime, card: Card) -> datetime.datetime:
-    """In the time zone of the card's calendar; in UTC where it states none."""
-    import zoneinfo
-
-    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
-    return moment.astimezone(zoneinfo.ZoneInfo(name) if name else datetime.UTC)
-
-
 def _requirement_blocks(card: Card, revision: str | None, say: Say) -> list[Block]:
-    rows = tuple((name, cited(value, (CARD,))) for name, value in _requirements(card, revision, say))
-    table = Table(columns=(say("what"), say("value")), rows=rows, title=say("As the workload card states it"))
-    return [Heading(say("What is asked for"), anchor="requirement"), table]
+    rows = tuple((name, (Link(value, CARD.anchor),)) for name, value in _requirements(card, revision, say))
+    table = Table(columns=(say("what"), say("value")), rows=rows, title=say("Requirements"))
+    text = cited(say("As the workload card states it; the offers do not change it."), (CARD,))
+    return [Heading(say("What is asked for"), anchor="requirement"), Paragraph(text), table]
 
 
 def _requirements(card: Card, revision: str | None, say: Say) -> list[tuple[str, str]]:
@@ -247,7 +243,12 @@ def _invalidator_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Bl
 def _invalidator(one: Invalidator, sources: Sources, say: Say) -> Text:
     marks = sources.marks(one.evidence)
     inputs = {"decide.invalid-records": RECORDS, "decide.invalid-policy": RULES}
-    return cited(say.message(one.message), marks or (inputs.get(one.message.code, CARD),))
+    parameters = {
+        name: sources.local(value) if isinstance(value, datetime.datetime) else value
+        for name, value in one.message.parameters.items()
+    }
+    text = say.message(msgspec.structs.replace(one.message, parameters=parameters))
+    return cited(text, marks or (inputs.get(one.message.code, CARD),))
 
 
 def _identity_blocks(dossier: Dossier, say: Say) -> list[Block]:
@@ -262,7 +263,7 @@ def _identity_blocks(dossier: Dossier, say: Say) -> list[Block]:
         Heading(say("What was decided on"), anchor="identity"),
         Table(
             columns=(say("mark"), say("what"), say("which"), "sha256"),
-            rows=tuple(((mark,), what, which, sha256) for mark, what, which, sha256 in rows),
+            rows=tuple((mark.label, what, which, sha256) for mark, what, which, sha256 in rows),
             anchors=tuple(mark.anchor for mark, *_ in rows),
             title=say("Inputs of the decision; the same inputs give the same document"),
         ),
@@ -277,8 +278,14 @@ def _signature_blocks(say: Say) -> list[Block]:
     ]
 
 
-def running_text(dossier: Dossier) -> str:
+def running_text(dossier: Dossier, say: Say) -> str:
     """What stands at the foot of every printed sheet: the tool and the inputs, by their first digits."""
     identity = dossier.identity
-    digests = " ".join(one[:12] for one in (identity.card, identity.offers, identity.records, identity.policy))
-    return f"capienza {__version__}  {digests}"
+    return say(
+        "capienza {version}: card {card}, offers {offers}, records {records}, rules {rules}",
+        version=__version__,
+        card=identity.card[:12],
+        offers=identity.offers[:12],
+        records=identity.records[:12],
+        rules=identity.policy[:12],
+    )

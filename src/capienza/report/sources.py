@@ -6,13 +6,16 @@ first appears, so equal decisions have equal marks. `NOTHING_CITED` gives none: 
 
 from __future__ import annotations
 
+import datetime
+import zoneinfo
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from capienza.card.model import Calendar, Card
 from capienza.decide.criteria.memory import CALCULATION, calculation_digest
 from capienza.decide.dossier import Detail, Dossier
-from capienza.decide.verdict import Decision, EvidenceRef
+from capienza.decide.verdict import Decision, EvidenceRef, cite
 from capienza.errors import Message
 from capienza.report.blocks import Link, Mark, Text
 
@@ -33,6 +36,11 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     calculated: Mapping[str, str] = {}
     offers: Mapping[str, int] = {}
     inputs: tuple[Mark, ...] = ()
+    zone: datetime.tzinfo = datetime.UTC
+
+    def local(self, moment: datetime.datetime) -> datetime.datetime:
+        """A moment in the time zone of the document: the card's, UTC where it states none."""
+        return moment.astimezone(self.zone)
 
     def marks(self, references: Iterable[EvidenceRef]) -> tuple[Mark, ...]:
         """The marks of some evidence, each once."""
@@ -44,10 +52,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 
     def of_message(self, message: Message, evidence: Iterable[EvidenceRef]) -> tuple[Mark, ...]:
         """The marks of what a message names; where it names nothing, of the evidence it stands beside."""
-        names: list[str] = []
-        for parameter, value in message.parameters.items():
-            if parameter in NAMING:
-                names += [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+        names = named_by(message)
         beside = tuple(evidence)
         near = {short_id(one): self.evidence[one] for one in beside if one in self.evidence}
         labels = dict.fromkeys(near.get(name) or self.names.get(name) for name in names)
@@ -92,6 +97,7 @@ def sources_of(dossier: Dossier) -> Sources:
     evidence: dict[EvidenceRef, str] = {}
     calculations: dict[str, str] = {}
     calculated: dict[str, str] = {}
+    by_short_id = {identity[:12]: record for identity, record in dossier.records.items()}
     for name, detail in dossier.shown.items():
         if detail.sizing.ledger is not None:
             sha256 = calculation_digest(detail.sizing)
@@ -99,6 +105,10 @@ def sources_of(dossier: Dossier) -> Sources:
         for one in _cited(detail):
             if one.id != CALCULATION:
                 evidence.setdefault(one, f"E{len(evidence) + 1}")
+        # A record that is named as one that does not count can be looked up too.
+        for short in _named(detail):
+            if short in by_short_id:
+                evidence.setdefault(cite(by_short_id[short]), f"E{len(evidence) + 1}")
     return Sources(
         evidence=evidence,
         names={short_id(one): label for one, label in reversed(evidence.items())},
@@ -106,7 +116,13 @@ def sources_of(dossier: Dossier) -> Sources:
         calculated=calculated,
         offers={detail.offer.id: number for number, detail in enumerate(dossier.in_full, start=1)},
         inputs=INPUTS,
+        zone=_zone(dossier.decided.card),
     )
+
+
+def _zone(card: Card) -> datetime.tzinfo:
+    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
+    return zoneinfo.ZoneInfo(name) if name else datetime.UTC
 
 
 def short_id(reference: EvidenceRef) -> str:
@@ -122,6 +138,21 @@ def offer_anchor(number: int) -> str:
 def bill_mark(number: int) -> Mark:
     """The mark of the bill of an offer shown in full."""
     return Mark(f"B{number}")
+
+
+def named_by(message: Message) -> tuple[str, ...]:
+    """The short ids of records and the names of documents in a message."""
+    names: list[str] = []
+    for parameter, value in message.parameters.items():
+        if parameter in NAMING:
+            names += [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+    return tuple(names)
+
+
+def _named(detail: Detail) -> Iterable[str]:
+    for row in detail.decision.criteria:
+        for message in (*row.reasons, *row.settle):
+            yield from named_by(message)
 
 
 def _cited(detail: Detail) -> Iterable[EvidenceRef]:
