@@ -26,6 +26,7 @@ POLICY = template("decide.invalid-policy", "other rules of decision than those w
 EXPIRES = template("decide.invalid-expired", "a moment after {until}: {evidence} has expired")
 PEAK = template("decide.invalid-peak", "{offer}: a peak above {limit_bytes} on a GPU, in whatever phase")
 OTHERS = template("decide.invalid-others", "more than {amount_bytes} of a GPU used by other programs")
+ANY_OTHERS = template("decide.invalid-any-others", "memory of a GPU used by other programs; the card says none")
 CAP = template("decide.invalid-cap", "{offer}: a bill above {cap}; as planned it is {cost}")
 DEADLINE = template("decide.invalid-deadline", "{offer}: an end after {deadline}; as planned it is {finish}")
 MACHINE_DRIVER = template("decide.invalid-machine-driver", "{offer}: another driver on the machine than {value}")
@@ -131,7 +132,8 @@ def input_changes(card: Card, card_sha256: str, records_root: str, policy: str) 
     """Other inputs give another decision; their digests say that they are others."""
     yield Invalidator(message=CARD(digest=card_sha256[:12]))
     if isinstance(card.host, Host) and card.host.others_use_bytes is not None:
-        yield Invalidator(message=OTHERS(amount_bytes=card.host.others_use_bytes))
+        used = card.host.others_use_bytes
+        yield Invalidator(message=OTHERS(amount_bytes=used) if used else ANY_OTHERS())
     yield Invalidator(message=RECORDS(digest=records_root[:12]))
     yield Invalidator(message=POLICY(digest=policy[:12]))
 

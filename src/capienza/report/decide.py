@@ -75,20 +75,13 @@ def verdict_blocks(summary: Summary, gpus: Mapping[str, GpuCount], sources: Sour
     rows = tuple(_verdict_row(summary.by_offer[name], gpus[name], sources, say) for name in shown)
     # A terminal is too narrow for the names: they stand below the table there.
     is_narrow = sources is NOTHING_CITED
-    names = (
-        tuple(map(str, range(1, len(CRITERION_LABELS) + 1)))
-        if is_narrow
-        else tuple(map(say, CRITERION_LABELS.values()))
-    )
+    numbered = enumerate(CRITERION_LABELS.values(), 1)
+    names = (str(number) if is_narrow else say(text) for number, text in numbered)
     columns = (say("offer"), "GPU", say("verdict"), *names, say("prediction"))
     table = Table(columns=columns, rows=rows, whole=(0, *range(2, len(columns))))
     heading = Heading(say("Verdicts"), anchor="verdicts")
-    return [
-        heading,
-        table,
-        *left_out_blocks(len(summary.by_offer) - len(shown), say),
-        *_legend(say, is_narrow=is_narrow),
-    ]
+    left_out = left_out_blocks(len(summary.by_offer) - len(shown), say)
+    return [heading, table, *left_out, *_legend(say, is_narrow=is_narrow)]
 
 
 def _legend(say: Say, *, is_narrow: bool) -> list[Block]:

@@ -40,6 +40,8 @@ SIGNS = {"admissible": "\u2713", "to_confirm": "?", "exclude": "\u2717", "not_ap
 _WEB = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:[/?#][!#-;=?-_a-z~]*)?", re.ASCII)
 """Scheme, host, and characters that may stand in an address; no quote, bracket, backslash or space."""
 _RUNNING = re.compile(r"[^0-9A-Za-z ,.:-]", re.ASCII)
+PIECE = 16
+_LONG = re.compile(r"[^\s]{25,}")
 View = dict[str, Any]
 
 
@@ -152,7 +154,7 @@ def _parts(text: Text) -> list[View]:
 def _part(part: Part) -> View:
     match part:
         case str():
-            return {"kind": "text", "text": visible(part)}
+            return _plain(part)
         case Mark(label):
             return {"kind": "mark", "text": label, "anchor": part.anchor}
         case Link(text, anchor):
@@ -163,4 +165,13 @@ def _part(part: Part) -> View:
         case Address(text) if _WEB.fullmatch(text):
             return {"kind": "link", "text": text, "href": text, "is_outside": True}
         case Address(text):
-            return {"kind": "text", "text": visible(text)}
+            return _plain(text)
+
+
+def _plain(text: str) -> View:
+    """Text in pieces between which a line may break: nobody can say where in a digest."""
+    return {"kind": "text", "pieces": _LONG.sub(lambda run: "\0".join(_cut(run[0])), visible(text)).split("\0")}
+
+
+def _cut(run: str) -> list[str]:
+    return [run[start : start + PIECE] for start in range(0, len(run), PIECE)]

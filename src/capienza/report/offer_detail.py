@@ -59,14 +59,12 @@ def _facts(offer: Offer, decision: Decision, sources: Sources, say: Say) -> Tabl
         one for row in decision.criteria for one in row.evidence if document and one.id == document.id
     )
     stated = say("none") if document is None else f"{document.id} {document.version or ''}".strip()
+    price = (price_text(offer.price, say), term_text(offer.price, say))
     rows: list[tuple[str, Text]] = [
         (say("seller"), offer.provider),
         ("GPU", f"{offer.gpu.name_raw} x {offer.gpus}"),
         (say("may be"), ", ".join(offer.gpu.candidates) or say("unknown")),
-        (
-            say("price"),
-            cited(", ".join(filter(None, (price_text(offer.price, say), term_text(offer.price, say)))), marks),
-        ),
+        (say("price"), cited(", ".join(filter(None, price)), marks)),
         (say("document"), cited(stated, marks)),
     ]
     if document is not None and document.retrieved is not None:
@@ -91,13 +89,13 @@ def _waived_text(row: CriterionVerdict, say: Say) -> str:
 
 
 def _criteria(decision: Decision, sources: Sources, say: Say) -> Table:
-    rows = tuple(_criterion(row, sources, say) for row in decision.criteria)
-    columns = (say("criterion"), say("verdict"), say("reasons and evidence"), say("what settles it"))
+    rows = [_criterion(row, sources, say) for row in decision.criteria]
+    columns = [say("criterion"), say("verdict"), say("reasons and evidence"), say("what settles it")]
     if not any(row.settle for row in decision.criteria):
-        columns, rows = columns[:-1], tuple(row[:-1] for row in rows)
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     return Table(
-        columns=columns,
-        rows=rows,
+        columns=tuple(columns),
+        rows=tuple(rows),
         title=say("{offer}: mandatory criteria", offer=decision.offer),
     )
 
