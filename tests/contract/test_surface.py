@@ -17,7 +17,7 @@ SURFACE = {
         "SUBJECT", "--gpu", "--revision", "--tokens", "--concurrency", "--weights", "--explain",
         "--params", "--bits", "--reserve", *COMMON,
     },
-    "capienza decide": {"CARD", "--offers", "--evidence", "--why", *COMMON},
+    "capienza decide": {"CARD", "--offers", "--evidence", "--out", "--why", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},
     "capienza calibrate": {"FILES", "--lang", "--help"},

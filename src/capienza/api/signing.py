@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 from typing import Literal
 
@@ -34,9 +34,10 @@ def decision_document(decided: Decided, form: Form = "html", language: str = "en
 
     Raises `MissingPartError` when `form` is html and the extra `report` is not installed.
     """
-    gathering = Gathering()
-    summary = summarise(decided.card, (one.decision for one in gathering.watch(decided.judged)))
-    return document_text(dossier_of(decided, summary, gathering), form, language)
+    with Gathering() as gathering:
+        summary = summarise(decided.card, (one.decision for one in gathering.watch(decided.judged)))
+        dossier = dossier_of(decided, summary, gathering)
+    return document_text(dossier, form, language)
 
 
 def document_text(dossier: Dossier, form: Form, language: str) -> str:
@@ -81,6 +82,14 @@ def out_form(path: Path) -> Form:
 
 def require_parts() -> None:
     """Raises `MissingPartError` when a package that pages need is not installed."""
-    missing = [package for module, package in PARTS.items() if importlib.util.find_spec(module) is None]
+    missing = [package for module, package in PARTS.items() if not _is_there(module)]
     if missing:
         raise MissingPartError(PART_MISSING(packages=missing))
+
+
+def _is_there(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True

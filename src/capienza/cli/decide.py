@@ -89,10 +89,10 @@ def _answer(decided: Decided, form: str, target: Path | None) -> Summary:
 
     from capienza.decide.gather import Gathering
 
-    gathering = Gathering()
-    watched = msgspec.structs.replace(decided, judged=gathering.watch(decided.judged))
-    # Before the answer is shown: a failure must not follow half an answer.
-    return show(watched, form, lambda summary: _write(watched, summary, gathering, target))
+    with Gathering() as gathering:
+        watched = msgspec.structs.replace(decided, judged=gathering.watch(decided.judged))
+        # Before the answer is shown: a failure must not follow half an answer.
+        return show(watched, form, lambda summary: _write(watched, summary, gathering, target))
 
 
 def _write(decided: Decided, summary: Summary, gathering: Gathering, target: Path) -> None:

@@ -92,7 +92,7 @@ def dossier_of(decided: Decided, summary: Summary, gathering: Gathering) -> Doss
     return Dossier(
         decided=decided,
         summary=summary,
-        gpus=gathering.gpus,
+        gpus={name: GpuCount(detail.offer.gpu, detail.offer.gpus) for name, detail in shown.items()},
         shown=shown,
         in_full=in_full,
         left_out=len(selected) + len(waiting) - len(in_full),

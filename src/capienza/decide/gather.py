@@ -19,6 +19,7 @@ from capienza.decide.run import Judged
 from capienza.evidence.store import root
 
 IN_MEMORY_BYTES = 16 * 2**20
+DIGEST_BYTES = 32
 
 
 class GpuCount(NamedTuple):
@@ -28,39 +29,37 @@ class GpuCount(NamedTuple):
     gpus: int
 
 
-class Spot(NamedTuple):
-    """Where an offer lies in the waiting file."""
-
-    start: int
-    length: int
-
-
 class Gathering:
-    """The offers of a run, kept as they pass."""
+    """The offers of a run, kept as they pass, until the end of its `with` block."""
 
     def __init__(self) -> None:
-        self.gpus: dict[str, GpuCount] = {}
-        self._waiting = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - read back later, gone with us
-        self._spots: dict[str, Spot] = {}
-        self._digests: list[str] = []
+        # One offer a line. Closed at the end of the block.
+        self._waiting = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115
+        self._starts: dict[str, int] = {}
+        self._digests = bytearray()
+
+    def __enter__(self) -> Gathering:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting.close()
 
     def watch(self, judged: Iterable[Judged]) -> Iterator[Judged]:
         """Let them pass, each kept."""
         end = 0
         for one in judged:
             data = offer_bytes(one.offer)
-            self.gpus[one.offer.id] = GpuCount(one.offer.gpu, one.offer.gpus)
-            self._spots[one.offer.id] = Spot(end, len(data))
-            self._digests.append(digest_bytes(data))
-            end += self._waiting.write(data)
+            self._starts[one.offer.id] = end
+            self._digests += bytes.fromhex(digest_bytes(data))
+            end += self._waiting.write(data + b"\n")
             yield one
 
     def offer(self, name: str) -> Offer:
         """An offer that has passed."""
-        start, length = self._spots[name]
-        self._waiting.seek(start)
-        return msgspec.json.decode(self._waiting.read(length), type=Offer)
+        self._waiting.seek(self._starts[name])
+        return msgspec.json.decode(self._waiting.readline(), type=Offer)
 
     def digest(self) -> str:
         """The Merkle root of the digests of all that have passed, whatever their order."""
-        return root(self._digests)
+        starts = range(0, len(self._digests), DIGEST_BYTES)
+        return root(self._digests[start : start + DIGEST_BYTES].hex() for start in starts)

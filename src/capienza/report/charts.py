@@ -25,6 +25,7 @@ LOCALES: dict[str, Literal["en-US", "it-IT"]] = {"en": "en-US", "it": "it-IT"}
 ROW_PIXELS, PEAKS_WIDTH, SIDE_WIDTH = 28, 640, 330
 KEPT_POINTS = 20
 """Offers that the chart of cost draws, in their order."""
+UNSAID = ("class", "role")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
@@ -126,8 +127,11 @@ def _labelled(drawn: str, name: str, title: str, description: str) -> str:
         for number, element in enumerate(one for one in root.iter() if one.get("id"))
     }
     for element in root.iter():
-        for key, value in element.items():
-            if key == "id":
+        for key, value in list(element.items()):
+            if key in UNSAID or key.startswith("aria-"):
+                # One image with one description: its parts say nothing of their own.
+                del element.attrib[key]
+            elif key == "id":
                 element.set(key, known[value])
             elif "url(#" in value:
                 element.set(key, _REFERENCE.sub(lambda found: f"url(#{known[found[1]]})", value))
@@ -135,7 +139,6 @@ def _labelled(drawn: str, name: str, title: str, description: str) -> str:
         element = ET.Element(f"{{{SVG}}}{tag}", {"id": f"{name}-{tag}"})
         element.text = text
         root.insert(0, element)
-    root.attrib.pop("class", None)
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title")
     root.set("aria-describedby", f"{name}-desc")

@@ -273,7 +273,7 @@ def _identity_blocks(dossier: Dossier, say: Say) -> list[Block]:
 def _signature_blocks(say: Say) -> list[Block]:
     return [
         Heading(say("Signature"), anchor="signature"),
-        Paragraph(say("Signed by hand; whoever signs has read the conditions and the marks they need.")),
+        Paragraph(say("To be signed by hand, once the conditions above and the records they cite have been read.")),
         SignatureLines((say("name"), say("role"), say("place and date"), say("signature"))),
     ]
 
