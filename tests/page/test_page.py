@@ -7,20 +7,25 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from decimal import Decimal
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from decide_world import make_card, make_offer
+from decide_world import change, make_card, make_offer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from page_world import GOOD_ADDRESS, HOSTILE, decided_on, dossier_on, offers_named, states
 
-from capienza.api.signing import decision_document, document_text
+from capienza.api.signing import decision_document
+from capienza.decide.cost import TAX_UNSTATED, Cost, CostPart
 from capienza.i18n.translator import speaker
 from capienza.report.blocks import Heading, Lines, Link, Mark, Table, flat
 from capienza.report.html import html
+from capienza.report.page import document_text
 from capienza.report.signing import signing_document
+from capienza.units import Money
 
 PAGE_TAGS = """html head meta link title style body a header p h1 h2 h3 nav ol li main section div table caption thead
 tbody tr th td ul span wbr figure figcaption i dl dt dd footer"""
@@ -243,3 +248,26 @@ def test_a_document_begins_with_the_answer_and_ends_in_the_appendix(worlds):
         "Appendix: records and documents",
         "Appendix: calculations",
     ]
+
+
+def test_a_bill_is_shown_line_by_line(worlds):
+    dossier = worlds["selected"]
+    detail = dossier.in_full[0]
+    usd = partial(Money, currency="USD")
+    parts = (
+        CostPart(name="price", minimum=usd(Decimal(40)), planned=usd(Decimal(50)), formula="1 x 50 USD"),
+        CostPart(name="fee.setup", minimum=usd(Decimal(5)), planned=None),
+        CostPart(name="tax", minimum=usd(Decimal("9.9")), planned=usd(Decimal(12)), formula="22 %"),
+    )
+    cost = Cost(minimum=usd(Decimal("54.9")), planned=usd(Decimal(67)), components=parts, notes=(TAX_UNSTATED(),))
+    decision = change(detail.decision, cost=cost)
+    document = signing_document(change(dossier, in_full=(change(detail, decision=decision),)), speaker("it"))
+    (bill,) = tables(document, "il conto")
+    assert [[flat(cell).partition(" [")[0] for cell in row] for row in bill.rows[:4]] == [
+        ["prezzo", "1 x 50 USD", "40,00 USD", "50,00 USD"],
+        ["onere: setup", "", "5,00 USD", "ignoto"],
+        ["imposta", "22 %", "9,90 USD", "12,00 USD"],
+        ["B1 totale", "", "54,90 USD", "67,00 USD"],
+    ]
+    assert "imposte" in flat(bill.rows[4][1])
+    assert bill.anchors == ("", "", "", "b1", "")

@@ -16,7 +16,7 @@ PHONE, DESK = 360, 1280
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    from capienza.api.signing import write_document
+    from capienza.report.page import write_document
 
     folder = tmp_path_factory.mktemp("pages")
     made = states()

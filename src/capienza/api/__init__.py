@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
+    from capienza.api.signing import decision_document as decision_document
     from capienza.api.sizing import size as size
     from capienza.api.validating import calibrate as calibrate
     from capienza.api.validating import validate as validate
@@ -34,6 +35,7 @@ _HOMES = {
     "card_new": "cards",
     "card_schema": "cards",
     "decide": "deciding",
+    "decision_document": "signing",
     "devices": "catalogue",
     "limits": "limiting",
     "offers": "offer_files",
@@ -50,6 +52,7 @@ __all__ = [
     "card_new",
     "card_schema",
     "decide",
+    "decision_document",
     "devices",
     "limits",
     "offers",

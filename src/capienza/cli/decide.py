@@ -71,7 +71,7 @@ def _target(out: str, why: tuple[str, str] | None) -> Path:
     """Where the document goes; whether it can be made and written there is found out before all the work."""
     from pathlib import Path
 
-    from capienza.api.signing import prepare
+    from capienza.report.page import prepare
 
     if why is not None:
         raise UsageError(OUT_OR_WHY())
@@ -96,9 +96,9 @@ def _answer(decided: Decided, form: str, target: Path | None) -> Summary:
 
 
 def _write(decided: Decided, summary: Summary, gathering: Gathering, target: Path) -> None:
-    from capienza.api.signing import write_document
     from capienza.cli.output import current_say
     from capienza.decide.dossier import dossier_of
+    from capienza.report.page import write_document
     from capienza.report.plain import visible
 
     say = current_say()

@@ -10,7 +10,7 @@ import datetime
 import msgspec
 
 from capienza import __version__
-from capienza.card.model import Budget, Calendar, Card, Host, Placement, Quality
+from capienza.card.model import NONE, Budget, Calendar, Card, Host, Placement, Quality
 from capienza.decide.dossier import Dossier
 from capienza.decide.invalidate import Invalidator
 from capienza.i18n.translator import Say
@@ -169,7 +169,7 @@ def _host(card: Card, say: Say) -> str:
     parts = [
         ("RAM", say.size(host.ram_bytes) if isinstance(host.ram_bytes, int) else host.ram_bytes),
         (say("storage"), say.size(host.storage_bytes, 0, "GB") if isinstance(host.storage_bytes, int) else None),
-        (say("interconnect"), host.interconnect),
+        (say("interconnect"), say("none") if host.interconnect == NONE else host.interconnect),
     ]
     return ", ".join(f"{name} {value}" for name, value in parts if value is not None) or say("not stated")
 
