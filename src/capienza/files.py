@@ -21,18 +21,11 @@ NO_FILE = template(
 T = TypeVar("T")
 
 
-def check_place(path: Path) -> Path:
-    """Where a file will really lie: what the path links to. Raises `UnreachableError` when it cannot be written."""
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise UnreachableError(NO_FILE(), Place(str(path)))
-    try:
-        descriptor, name = _temporary(path)
-    except OSError as error:
-        raise _unwritable(error, path) from error
+def check_place(path: Path) -> None:
+    """Find out whether a file can be written there. Raises `UnreachableError` when it cannot."""
+    _, descriptor, temporary = _begun(path)
     os.close(descriptor)
-    Path(name).unlink()
-    return path
+    temporary.unlink()
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], T]) -> T:
@@ -40,14 +33,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], T]) -> T:
 
     Raises `UnreachableError` when it cannot be written; nothing is left of it then.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise UnreachableError(NO_FILE(), Place(str(path)))
-    try:
-        descriptor, name = _temporary(path)
-    except OSError as error:
-        raise _unwritable(error, path) from error
-    temporary = Path(name)
+    path, descriptor, temporary = _begun(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
             answer = write(file)
@@ -64,12 +50,22 @@ def write_whole(path: Path, write: Callable[[BinaryIO], T]) -> T:
     return answer
 
 
-def _temporary(path: Path) -> tuple[int, str]:
-    return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+def _begun(path: Path) -> tuple[Path, int, Path]:
+    """Where the file will really lie, and an open file beside it."""
+    try:
+        # A link is followed to its end; one that leads round in a circle has none.
+        real = path.resolve()
+        if real.exists() and not real.is_file():
+            raise UnreachableError(NO_FILE(), Place(str(path)))
+        descriptor, name = tempfile.mkstemp(dir=real.parent, prefix=".capienza-")
+    except (OSError, RuntimeError) as error:
+        raise _unwritable(error, path) from error
+    return real, descriptor, Path(name)
 
 
-def _unwritable(error: OSError, path: Path) -> UnreachableError:
-    return UnreachableError(CANNOT_WRITE(reason=error.strerror or str(error)), Place(str(path)))
+def _unwritable(error: OSError | RuntimeError, path: Path) -> UnreachableError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UnreachableError(CANNOT_WRITE(reason=reason), Place(str(path)))
 
 
 def _umask() -> int:

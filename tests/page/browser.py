@@ -14,6 +14,7 @@ AXE = Path(__file__).parents[1] / "vendor" / "axe-core-4.14.1" / "axe.min.js"
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--hide-scrollbars",
 )  # fmt: skip
 CHROMIUM, DRIVER = "chromium", "chromedriver"
 
@@ -42,12 +43,12 @@ def chromium(profile: Path) -> Iterator[Any]:
         driver.quit()
 
 
-def open_page(driver: Any, page: Path, width: int, scheme: str = "light") -> None:
-    """Show the page in a window of that width, in the light or in the dark."""
+def open_page(driver: Any, page: Path, width: int, scheme: str = "light", medium: str = "screen") -> None:
+    """Show the page in a window of that width, in the light or in the dark, or as it would be printed."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     feature = {"name": "prefers-color-scheme", "value": scheme}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": [feature]})
     driver.get_log("performance")
     driver.get(page.as_uri())
 
@@ -65,6 +66,17 @@ def violations(driver: Any) -> list[str]:
     found = driver.execute_async_script("const done = arguments[0]; axe.run().then(done);")
     assert found["passes"], "axe-core checked nothing"
     return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+
+
+def cut_off(driver: Any) -> list[str]:
+    """The tables, drawings and lines to sign that are wider than the page: what a sheet of paper would lose."""
+    script = """
+        const edge = document.documentElement.clientWidth + 1;
+        return [...document.querySelectorAll("table, svg, .signature, p")]
+            .filter(one => one.getBoundingClientRect().right > edge).map(one => one.outerHTML.slice(0, 200));
+    """
+    found: list[str] = driver.execute_script(script)
+    return found
 
 
 def printed(driver: Any) -> bytes:

@@ -97,6 +97,21 @@ def test_a_folder_that_is_not_there_is_named(capienza, world):
     assert shown.out == ""
 
 
+@pytest.mark.parametrize("name", ["round.md", "a" * 300 + ".md"])
+def test_a_place_that_the_file_system_refuses(capienza, world, name):
+    (world / "round.md").symlink_to("round.md")
+    shown = capienza("decide", "no-such-card.yaml", "--out", name)
+    assert shown.code == 4
+    assert "cannot be written" in shown.err
+    assert left_in(world) == ["round.md", "world"]
+
+
+def test_a_name_as_long_as_file_systems_allow(capienza, world):
+    name = "\u00e8" * 126 + ".md"
+    assert capienza(*ARGUMENTS, "--out", name).code == 0
+    assert left_in(world) == sorted(["world", name])
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written(capienza, world):
     (world / "shut").mkdir(mode=0o500)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser import chromium, missing, open_page, printed, requested, violations
+from browser import chromium, cut_off, missing, open_page, printed, requested, violations
 from page_world import states
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 LANGUAGES = ("en", "it")
 NAMES = ("selected", "nothing", "excluded", "waived", "hostile", "unpredicted")
-PHONE, DESK = 360, 1280
+PHONE, DESK, SHEET = 360, 1280, 688
+"""Widths in pixels; a sheet is A4 within its margins, 182 mm at 96 pixels an inch."""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,14 @@ def test_a_page_in_a_browser(driver, pages, name, language):
     pdf = printed(driver)
     assert pdf.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 2
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "hostile"])
+def test_a_sheet_of_paper_loses_nothing(driver, pages, name, language):
+    open_page(driver, pages / f"{name}-{language}.html", SHEET, medium="print")
+    assert cut_off(driver) == []
+    assert driver.execute_script("return getComputedStyle(document.querySelector('.skip')).display") == "none"
 
 
 def test_axe_core_finds_what_is_wrong(driver, tmp_path):

@@ -78,7 +78,8 @@ def verdict_blocks(summary: Summary, gpus: Mapping[str, GpuCount], sources: Sour
     numbered = enumerate(CRITERION_LABELS.values(), 1)
     names = (str(number) if is_narrow else say(text) for number, text in numbered)
     columns = (say("offer"), "GPU", say("verdict"), *names, say("prediction"))
-    table = Table(columns=columns, rows=rows, whole=(0, *range(2, len(columns))))
+    whole = (0, *range(2, len(columns) if is_narrow else len(columns) - 1))
+    table = Table(columns=columns, rows=rows, whole=whole)
     heading = Heading(say("Verdicts"), anchor="verdicts")
     left_out = left_out_blocks(len(summary.by_offer) - len(shown), say)
     return [heading, table, *left_out, *_legend(say, is_narrow=is_narrow)]

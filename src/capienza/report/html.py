@@ -158,19 +158,23 @@ def _part(part: Part) -> View:
         case Mark(label):
             return {"kind": "mark", "text": label, "anchor": part.anchor}
         case Link(text, anchor):
-            return {"kind": "link", "text": visible(text), "href": f"#{anchor}", "is_outside": False}
+            return {"kind": "link", "pieces": _pieces(text), "href": f"#{anchor}", "is_outside": False}
         case State(name, text, word):
             shown = {"text": visible(text), "word": visible(word)}
             return {"kind": "state", "name": name, "sign": SIGNS[name], **shown}
         case Address(text) if _WEB.fullmatch(text):
-            return {"kind": "link", "text": text, "href": text, "is_outside": True}
+            return {"kind": "link", "pieces": _pieces(text), "href": text, "is_outside": True}
         case Address(text):
             return _plain(text)
 
 
 def _plain(text: str) -> View:
-    """Text in pieces between which a line may break: nobody can say where in a digest."""
-    return {"kind": "text", "pieces": _LONG.sub(lambda run: "\0".join(_cut(run[0])), visible(text)).split("\0")}
+    return {"kind": "text", "pieces": _pieces(text)}
+
+
+def _pieces(text: str) -> list[str]:
+    """A text in pieces between which a line may break: nobody can say where in a digest."""
+    return _LONG.sub(lambda run: "\0".join(_cut(run[0])), visible(text)).split("\0")
 
 
 def _cut(run: str) -> list[str]:
