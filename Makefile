@@ -13,6 +13,7 @@ test: $(VENV)/.test-ready
 	scripts/test -m "not slow"
 
 test-all: $(VENV)/.test-ready
+	scripts/setup browser
 	scripts/check
 	scripts/test
 

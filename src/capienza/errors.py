@@ -16,6 +16,7 @@ gives English; `i18n` looks the same template up in another language. A paramete
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -23,7 +24,9 @@ import msgspec
 
 from capienza.units import Money, format_money, format_size
 
-Parameter: TypeAlias = "str | int | float | bool | Money | Message | tuple[str, ...] | list[str] | None"
+Parameter: TypeAlias = (
+    "str | int | float | bool | datetime.datetime | Money | Message | tuple[str, ...] | list[str] | None"
+)
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -83,6 +86,8 @@ def show_parameter(name: str, value: Parameter) -> str:
         return format_money(value)
     if isinstance(value, tuple | list):
         return ", ".join(value)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ", "minutes")
     return str(value)
 
 

@@ -193,7 +193,7 @@ def test_a_conversion_that_is_ended_leaves_no_half_file(tmp_path):
     command = [sys.executable, "-c", "from capienza.cli.main import run; run()", "offers", "import", offers]
     child = subprocess.Popen([*command, "--out", tmp_path / "out.jsonl"], stderr=subprocess.DEVNULL)
     for _ in range(200):
-        if any(path.name.startswith(".out") for path in tmp_path.iterdir()):
+        if any(path.name.startswith(".capienza-") for path in tmp_path.iterdir()):
             break
         time.sleep(0.05)
     child.terminate()

@@ -27,6 +27,8 @@ def test_functions_take_and_give_plain_values(examples, tmp_path):
     assert capienza.api.offers_import(two, tmp_path / "two.jsonl").count == 2
     decided = capienza.api.decide(examples / "cards" / "plain-7b.yaml", [two])
     assert [one.decision.state for one in decided.judged] == ["to_confirm", "to_confirm"]
+    again = capienza.api.decide(examples / "cards" / "plain-7b.yaml", [two])
+    assert capienza.api.decision_document(again, "md").startswith("# Decision: plain-7b")
     assert capienza.api.card_check(examples / "cards" / "plain-7b.yaml").name == "plain-7b"
     assert "capienza: 1" in capienza.api.card_new("Qwen/Qwen3-8B")
     assert capienza.api.card_schema()["type"] == "object"

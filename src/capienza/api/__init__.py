@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from capienza.api.recording import evidence_show as evidence_show
     from capienza.api.recording import evidence_verify as evidence_verify
     from capienza.api.ruling import rules as rules
+    from capienza.api.signing import decision_document as decision_document
     from capienza.api.sizing import size as size
     from capienza.api.validating import calibrate as calibrate
     from capienza.api.validating import validate as validate
@@ -45,6 +46,7 @@ _HOMES = {
     "card_new": "cards",
     "card_schema": "cards",
     "decide": "deciding",
+    "decision_document": "signing",
     "devices": "catalogue",
     "doctor": "probing",
     "evidence_add": "recording",
@@ -71,6 +73,7 @@ __all__ = [
     "card_new",
     "card_schema",
     "decide",
+    "decision_document",
     "devices",
     "doctor",
     "evidence_add",

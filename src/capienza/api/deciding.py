@@ -78,13 +78,15 @@ def decided_with(
     model = model_of(card)
     findings = Findings()
     candidates = catalogue_offers(card) if offers is None else read_all(offers, findings, zone_of(card))
-    judged = _judged(card, candidates, sizing_for(card, model), records, now)
+    sizing = sizing_for(card, model)
+    judged = _judged(card, candidates, sizing, records, now)
     return Decided(
         card=card,
         model=model,
         now=now,
         records=records,
         judged=judged if minutes is None else minutes.passing(judged),
+        sizing_for=sizing,
         findings=findings,
         card_findings=contradictions(card, volumes_of(card, model)),
         record_findings=record_findings,

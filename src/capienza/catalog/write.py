@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
-import tempfile
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -24,17 +22,9 @@ from capienza.catalog.forms import (
 )
 from capienza.catalog.numbers import plain_number
 from capienza.catalog.offer import Document, Fee, GpuClaim, Offer, OfferHost, Price
-from capienza.errors import Place, UnreachableError, template
+from capienza.files import write_whole
 from capienza.units import GIB, MIB
 
-CANNOT_WRITE = template(
-    "catalog.cannot-write", "the file cannot be written: {reason}", "Check the folder, its permissions and the disk."
-)
-NO_FILE = template(
-    "catalog.not-a-file-to-write",
-    "this is a folder, a pipe or a device; only a file can appear complete or not at all",
-    "Give the path of a file.",
-)
 _GIGABYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) GB", re.ASCII)
 
 
@@ -48,46 +38,15 @@ def write_jsonl(offers: Iterable[Offer], path: Path) -> int:
 
     Raises `UnreachableError` when it cannot be written.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise UnreachableError(NO_FILE(), Place(str(path)))
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise _unwritable(error, path) from error
-    temporary = Path(name)
-    try:
-        count = _write(offers, descriptor)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise _unwritable(error, path) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return count
+    return write_whole(path, lambda file: _write(offers, file))
 
 
-def _write(offers: Iterable[Offer], descriptor: int) -> int:
+def _write(offers: Iterable[Offer], file: BinaryIO) -> int:
     encoder = msgspec.json.Encoder()
     count = 0
-    with os.fdopen(descriptor, "wb") as file:
-        for count, offer in enumerate(offers, start=1):  # noqa: B007 - the last count is returned
-            file.write(encoder.encode(to_full(offer)) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    for count, offer in enumerate(offers, start=1):  # noqa: B007 - the last count is returned
+        file.write(encoder.encode(to_full(offer)) + b"\n")
     return count
-
-
-def _unwritable(error: OSError, path: Path) -> UnreachableError:
-    return UnreachableError(CANNOT_WRITE(reason=error.strerror or str(error)), Place(str(path)))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def to_full(offer: Offer) -> FullOffer:

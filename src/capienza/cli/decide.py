@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,9 @@ from capienza.cli.base import Command, argument, option, shown_as
 from capienza.errors import UsageError, template
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from capienza.decide.gather import Gathering
     from capienza.decide.run import Decided, Judged
     from capienza.decide.summary import Summary
     from capienza.decide.verdict import Decision
@@ -19,6 +23,9 @@ NO_SUCH_OFFER = template("decide.no-such-offer", "no offer has the id {found}", 
 NO_SUCH_CRITERION = template("decide.no-such-criterion", "there is no criterion {found}", "take one of {accepted}")
 KEEP_ALONE = template(
     "decide.keep-alone", "--keep needs a folder and a whole decision", "give --evidence DIR, and leave --why out"
+)
+OUT_OR_WHY = template(
+    "decide.out-or-why", "--out writes the whole decision, --why shows one verdict of it", "keep one of the two"
 )
 SELECTED, TO_CONFIRM, EXCLUDED = 0, 10, 11
 IN_MEMORY_BYTES = 16 * 2**20
@@ -35,6 +42,7 @@ CHUNK_CHARACTERS = 2**20
 @argument("card", metavar="CARD", help="A workload card.")
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")
 @option("--evidence", metavar="DIR", help="A folder of records.")
+@option("--out", metavar="FILE", help="Also write a document to sign: FILE.html, one page that prints, or FILE.md.")
 @option("--why", nargs=2, metavar="OFFER CRITERION", help="Show one verdict: reasons, evidence, what would settle it.")
 @option("--keep", is_flag=True, help="Put a record of the decision into the folder of --evidence.")
 @shown_as
@@ -44,6 +52,7 @@ def decide_command(
     card: str,
     offers: tuple[str, ...],
     evidence: str | None,
+    out: str | None,
     why: tuple[str, str] | None,
     keep: bool,
     form: str,
@@ -54,12 +63,13 @@ def decide_command(
 
     if keep and (evidence is None or why is not None):
         raise UsageError(KEEP_ALONE())
+    target = None if out is None else _target(out, why)
     decided = decide(card, offers or None, evidence, keep=keep)
     # All are judged before anything is written: a problem in the last line of a file must not follow half an answer.
     if why is not None:
         states = _why(decided, *why, form, as_json)
     else:
-        summary = _show_json(decided) if as_json or form == "json" else _show(decided, form)
+        summary = _answer(decided, "json" if as_json else form, target)
         states = {state for state, count in summary.counts.items() if count}
     if keep and evidence is not None:
         _keep(decided, evidence)
@@ -73,6 +83,45 @@ def _keep(decided: Decided, evidence: str) -> None:
 
     _, path = keep_decision(decided, evidence)
     click.echo(current_say()("The decision is kept as {path}.", path=str(path)), err=True)
+
+
+def _target(out: str, why: tuple[str, str] | None) -> Path:
+    """Where the document goes; whether it can be made and written there is found out before all the work."""
+    from pathlib import Path
+
+    from capienza.report.page import prepare
+
+    if why is not None:
+        raise UsageError(OUT_OR_WHY())
+    path = Path(out)
+    prepare(path)
+    return path
+
+
+def _answer(decided: Decided, form: str, target: Path | None) -> Summary:
+    """Judge all, write the document where one is wanted, show the answer."""
+    show = _show_json if form == "json" else _show
+    if target is None:
+        return show(decided, form, lambda _: None)
+    import msgspec
+
+    from capienza.decide.gather import Gathering
+
+    with Gathering() as gathering:
+        watched = msgspec.structs.replace(decided, judged=gathering.watch(decided.judged))
+        # Before the answer is shown: a failure must not follow half an answer.
+        return show(watched, form, lambda summary: _write(watched, summary, gathering, target))
+
+
+def _write(decided: Decided, summary: Summary, gathering: Gathering, target: Path) -> None:
+    from capienza.cli.output import current_say
+    from capienza.decide.dossier import dossier_of
+    from capienza.report.page import write_document
+    from capienza.report.plain import visible
+
+    say = current_say()
+    write_document(dossier_of(decided, summary, gathering), target, say.language)
+    sys.stderr.write(visible(say("written: {file}", file=str(target))) + "\n")
 
 
 def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool) -> set[str]:
@@ -108,7 +157,7 @@ def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool)
     return states
 
 
-def _show_json(decided: Decided) -> Summary:
+def _show_json(decided: Decided, _: str, before: Callable[[Summary], None]) -> Summary:
     """One document. The decisions wait in a file that stays in memory while it is small."""
     import tempfile
 
@@ -128,6 +177,7 @@ def _show_json(decided: Decided) -> Summary:
         for piece in decision_chunks(passing()):
             waiting.write(piece)  # writelines() would keep everything in memory
         summary = summarise(decided.card, decisions)
+        before(summary)
         output = json_output()
         output.write(head_text(decided, summary))
         waiting.seek(0)
@@ -137,10 +187,11 @@ def _show_json(decided: Decided) -> Summary:
     return summary
 
 
-def _show(decided: Decided, form: str) -> Summary:
+def _show(decided: Decided, form: str, before: Callable[[Summary], None]) -> Summary:
     from capienza.cli.output import show
+    from capienza.decide.gather import GpuCount
     from capienza.decide.summary import summarise
-    from capienza.report.decide import GpuCount, decide_document
+    from capienza.report.decide import decide_document
 
     decisions: list[Decision] = []
     gpus: dict[str, GpuCount] = {}
@@ -148,5 +199,6 @@ def _show(decided: Decided, form: str) -> Summary:
         decisions.append(one.decision)
         gpus[one.offer.id] = GpuCount(one.offer.gpu, one.offer.gpus)
     summary = summarise(decided.card, decisions)
+    before(summary)
     show(form, False, document=lambda say: decide_document(decided, summary, gpus, say), data=dict)
     return summary

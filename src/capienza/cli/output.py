@@ -71,19 +71,19 @@ def _show_rich(document: Document, console: Console) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from capienza.report.blocks import Heading, Items, Paragraph
-    from capienza.report.plain import visible
+    from capienza.report.blocks import Heading, Items, Paragraph, Table
+    from capienza.report.plain import shown, visible
 
     for block in document:
         match block:
             case Heading(text, level):
                 console.print(Text(visible(text), style="bold underline" if level == 1 else "bold"))
             case Paragraph(text):
-                console.print(Text(visible(text)))
+                console.print(Text(shown(text)))
             case Items(items):
                 for item in items:
-                    console.print(Text(f"• {visible(item)}"))
-            case table:
+                    console.print(Text(f"• {shown(item)}"))
+            case Table() as table:
                 grid = RichTable(
                     title=Text(visible(table.title)) if table.title else None,
                     title_justify="left",
@@ -94,6 +94,6 @@ def _show_rich(document: Document, console: Console) -> None:
                     justify: JustifyMethod = "right" if index in table.numeric else "left"
                     grid.add_column(Text(column), justify=justify, no_wrap=index in table.whole)
                 for row in table.rows:
-                    grid.add_row(*(Text(visible(cell)) for cell in row))
+                    grid.add_row(*(Text(shown(cell)) for cell in row))
                 console.print(grid)
         console.print()

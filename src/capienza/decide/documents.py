@@ -93,11 +93,16 @@ def document_of(offer: Offer, now: datetime.datetime) -> tuple[EvidenceRef | Non
 
 
 def offer_digest(offer: Offer) -> str:
-    """The sha256 of the offer's canonical JSON, wherever its file lies.
+    """The sha256 of the offer's canonical JSON, wherever its file lies."""
+    return digest_bytes(offer_bytes(offer))
+
+
+def offer_bytes(offer: Offer) -> bytes:
+    """The offer's canonical JSON, wherever its file lies.
 
     Written by the fast encoder: for an offer (no floats) its sorted output is the canonical form, byte for byte.
     """
-    return digest_bytes(msgspec.json.encode(msgspec.structs.replace(offer, place=NOWHERE), order="sorted"))
+    return msgspec.json.encode(msgspec.structs.replace(offer, place=NOWHERE), order="sorted")
 
 
 class Stated(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from capienza.card.model import Card
 from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
+from capienza.decide.case import SizingFor
 from capienza.decide.documents import offer_digest
 from capienza.decide.record import decision_record
 from capienza.decide.verdict import Decision
@@ -50,6 +51,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
     So are the `minutes`, where the record of the decision is wanted.
     `card_findings`: needs that the card states below what is computed.
+    `sizing_for` gives again the prediction that an offer was judged by.
     """
 
     card: Card
@@ -57,6 +59,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime.datetime
     records: tuple[Record, ...]
     judged: Iterator[Judged]
+    sizing_for: SizingFor
     findings: Findings
     record_findings: tuple[Message, ...]
     card_findings: tuple[Message, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from gettext import NullTranslations
 
 _MARKS = {"en": ENGLISH_MARKS, "it": NumberMarks(decimal=",", group=".")}
+
+_MONTHS = {
+    "en": ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"],
+    "it": ["gen", "feb", "mar", "apr", "mag", "giu", "lug", "ago", "set", "ott", "nov", "dic"],
+}
 
 
 def mark(text: str) -> str:
@@ -56,11 +62,22 @@ class Say:
         """An amount with its currency."""
         return format_money(money, self.marks)
 
+    def moment(self, moment: datetime.datetime) -> str:
+        """A moment with its offset from UTC: "1 Dec 2026, 09:00 (UTC+01:00)"."""
+        offset = moment.isoformat(timespec="minutes")[len("2026-12-01T09:00") :] if moment.utcoffset() else ""
+        return f"{self.date(moment)}, {moment:%H:%M} (UTC{offset})"
+
+    def date(self, moment: datetime.datetime) -> str:
+        """The day of a moment: "1 Dec 2026"."""
+        return f"{moment.day} {_MONTHS[self.language][moment.month - 1]} {moment.year}"
+
     def _show(self, name: str, value: Parameter) -> str:
         if name.endswith("_bytes") and isinstance(value, int):
             return self.size(value)
         if isinstance(value, Money):
             return self.money(value)
+        if isinstance(value, datetime.datetime):
+            return self.moment(value)
         if isinstance(value, Message):
             return self.message(value)
         if isinstance(value, bool):

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
+from capienza.report.blocks import (
+    Block,
+    Cell,
+    CostChart,
+    Document,
+    Heading,
+    Items,
+    Paragraph,
+    PeaksChart,
+    SignatureLines,
+    Table,
+    flat,
+)
 
 
 def plain_text(document: Document) -> str:
-    """The whole document, one blank line between blocks; nothing is cut or wrapped."""
-    return "\n\n".join(_block(block) for block in document) + "\n"
+    """The whole document, one blank line between blocks; nothing is cut or wrapped. A chart's figures are in tables."""
+    return "\n\n".join(filter(None, map(_block, document))) + "\n"
 
 
 def visible(text: str) -> str:
@@ -17,20 +29,29 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def shown(cell: Cell) -> str:
+    """A cell as text without control characters."""
+    return visible(flat(cell))
+
+
 def _block(block: Block) -> str:
     match block:
         case Heading(text, level):
             return f"{visible(text)}\n{('=' if level == 1 else '-') * len(text)}"
         case Paragraph(text):
-            return visible(text)
+            return shown(text)
         case Items(items):
-            return "\n".join(f"- {visible(item)}" for item in items)
+            return "\n".join(f"- {shown(item)}" for item in items)
+        case SignatureLines(labels):
+            return "\n".join(f"{visible(label)}: {'_' * 40}" for label in labels)
         case Table():
             return _table(block)
+        case PeaksChart() | CostChart():
+            return ""
 
 
 def _table(table: Table) -> str:
-    cells = [tuple(visible(cell) for cell in row) for row in (table.columns, *table.rows)]
+    cells = [tuple(shown(cell) for cell in row) for row in (table.columns, *table.rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(table.columns))]
     lines = [_line(row, widths, table.numeric) for row in cells]
     lines.insert(1, "  ".join("-" * width for width in widths))

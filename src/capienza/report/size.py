@@ -5,7 +5,7 @@ from __future__ import annotations
 from capienza.card.model import Host
 from capienza.i18n.translator import Say
 from capienza.ledger.entry import Entry
-from capienza.ledger.ledger import Total
+from capienza.ledger.ledger import Ledger, Total
 from capienza.ledger.phase import Phase
 from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
@@ -109,8 +109,8 @@ def ledger_table(sizing: Sizing, say: Say) -> Table:
     several = len(sizing.ledger.gpus) > 1
     everywhere = {phase for entry in sizing.ledger.entries for phase in entry.phases}
     rows = []
-    for entry, devices in _grouped(sizing):
-        cells = [say(label(ENTRY_LABELS, entry.name)), _phases(entry, everywhere, say)]
+    for entry, devices in alike_entries(sizing.ledger):
+        cells = [say(label(ENTRY_LABELS, entry.name)), phases_text(entry, everywhere, say)]
         if several:
             cells.append(devices)
         rows.append((*cells, *range_cells(entry.amount, say), say(STATUS_LABELS[status_name(entry)])))
@@ -125,16 +125,17 @@ def ledger_table(sizing: Sizing, say: Say) -> Table:
     )
 
 
-def _phases(entry: Entry, everywhere: set[Phase], say: Say) -> str:
+def phases_text(entry: Entry, everywhere: set[Phase], say: Say) -> str:
     """The phases in the order of a run."""
     return (
         say("all") if set(entry.phases) == everywhere else ", ".join(phase for phase in Phase if phase in entry.phases)
     )
 
 
-def _grouped(sizing: Sizing) -> list[tuple[Entry, str]]:
+def alike_entries(ledger: Ledger) -> list[tuple[Entry, str]]:
+    """The entries of a ledger, those that are equal on several GPUs once, each with its GPUs."""
     lines: dict[tuple[object, ...], list[Entry]] = {}
-    for entry in sizing.ledger.entries:
+    for entry in ledger.entries:
         lines.setdefault((entry.name, entry.phases, entry.amount, entry.status), []).append(entry)
     return [(same[0], _devices([entry.device for entry in same])) for same in lines.values()]
 

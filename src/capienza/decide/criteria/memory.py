@@ -12,7 +12,7 @@ import msgspec
 from capienza import __version__
 from capienza.canon import digest
 from capienza.catalog.rule_texts import LARGER
-from capienza.decide.case import Case, is_placement_open
+from capienza.decide.case import Case, Sizing, is_placement_open
 from capienza.decide.need import NOT_STATED
 from capienza.decide.readings import cycle_of
 from capienza.decide.runs import (
@@ -36,6 +36,8 @@ from capienza.predict.unknowns import one_proof_for_all
 from capienza.truth import Truth
 
 CRITERION = "memory"
+CALCULATION = "calculation"
+"""What the prediction is called where it is cited."""
 
 FLOOR = template(
     "decide.memory-floor",
@@ -151,9 +153,13 @@ def observed_margin(case: Case) -> int | None:
 
 def calculation(case: Case, need: Scope) -> EvidenceRef:
     """The prediction as evidence, identified by the digest of ledger and capacity. It is the same for every driver."""
-    sha256 = digest([case.sizing.ledger, case.sizing.capacity])
     scope = scope_text(msgspec.structs.replace(need, driver=None))
-    return EvidenceRef(id="calculation", version=__version__, scope=scope, sha256=sha256)
+    return EvidenceRef(id=CALCULATION, version=__version__, scope=scope, sha256=calculation_digest(case.sizing))
+
+
+def calculation_digest(sizing: Sizing) -> str:
+    """The sha256 of a prediction and of what it was compared with."""
+    return digest([sizing.ledger, sizing.capacity])
 
 
 def _judge_gpu(case: Case, need: Scope) -> Finding:
