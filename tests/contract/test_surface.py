@@ -19,6 +19,7 @@ SURFACE = {
     },
     "capienza decide": {"CARD", "--offers", "--evidence", "--why", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
+    "capienza diagnose": {"LOG", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},
     "capienza calibrate": {"FILES", "--lang", "--help"},
     "capienza card": {"--lang", "--help"},

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from capienza.api.cards import card_schema as card_schema
     from capienza.api.catalogue import devices as devices
     from capienza.api.deciding import decide as decide
+    from capienza.api.diagnosing import diagnose as diagnose
     from capienza.api.limiting import limits as limits
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
@@ -35,6 +36,7 @@ _HOMES = {
     "card_schema": "cards",
     "decide": "deciding",
     "devices": "catalogue",
+    "diagnose": "diagnosing",
     "limits": "limiting",
     "offers": "offer_files",
     "offers_check": "offer_files",
@@ -51,6 +53,7 @@ __all__ = [
     "card_schema",
     "decide",
     "devices",
+    "diagnose",
     "limits",
     "offers",
     "offers_check",

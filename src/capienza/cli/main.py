@@ -17,6 +17,7 @@ COMMANDS = {
     "size": ("capienza.cli.size", "The memory ledger of a card or model, and its peaks."),
     "decide": ("capienza.cli.decide", "Verdicts and shortlist over offers, with what proves them."),
     "limits": ("capienza.cli.limits", "The largest length and concurrency that a GPU takes."),
+    "diagnose": ("capienza.cli.diagnose", "Which phase of a run failed, from its log, and what explains it."),
     "validate": ("capienza.cli.validate", "The predictor against measured cases."),
     "calibrate": ("capienza.cli.calibrate", "Recompute the ceilings from measured cases."),
     "card": ("capienza.cli.card", "Write, check and document workload cards."),

@@ -1,0 +1,79 @@
+"""Which phase a call stack is in: a table of calls, and which of two calls on one stack counts.
+
+The innermost known call counts: loading inside sampling is loading, an optimizer's step inside `backward` is a step.
+Some phases contain others: the forward pass of a validation is validation, the one that a capture records is capture.
+They are given in `CONTAINS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from capienza.diagnose.calls import CALLS, Call
+from capienza.logs.frames import Frame
+
+CONTAINS: dict[str, frozenset[str]] = {
+    "eval": frozenset({"forward", "prefill", "decode", "generate", "logits"}),
+    "graph_capture": frozenset({"forward", "profile_warmup", "prefill", "decode", "startup"}),
+    "profile_warmup": frozenset({"forward", "prefill", "decode", "generate", "startup"}),
+    "backward": frozenset({"forward"}),
+    "prefill": frozenset({"forward", "generate"}),
+    "decode": frozenset({"forward", "generate"}),
+    "generate": frozenset({"forward"}),
+    "checkpoint": frozenset({"forward", "load", "communication"}),
+    "load": frozenset({"forward", "data"}),
+    "data": frozenset({"forward", "startup"}),
+    "serve": frozenset({"forward"}),
+    "step": frozenset({"forward"}),
+}
+"""Outer phase to the inner ones that it takes over. `generate`, `serve` and `step` are no phases: see `STANDS_FOR`."""
+
+STANDS_FOR = {"generate": "unknown", "serve": "unknown", "step": "unknown"}
+"""Prefill or decode, or any part of a training step: the stack alone does not tell."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The phase of a stack, the call that tells, and whether only a weak sign (a plain forward call) tells."""
+
+    phase: str
+    frame: Frame
+    is_weak: bool
+    topic: str = ""
+
+
+def phase_of(stack: Sequence[Frame]) -> Found | None:
+    """The phase of a stack, outermost call first. None where no call is known."""
+    found: Found | None = None
+    topic = ""
+    for frame in reversed(stack):
+        call = known_call(frame)
+        if call is None:
+            continue
+        topic = topic or call.topic
+        if found is None:
+            found = Found(call.phase, frame, call.is_weak, topic)
+        elif found.phase in CONTAINS.get(call.phase, ()) and not (call.is_weak and not found.is_weak):
+            found = Found(call.phase, frame, call.is_weak, topic)
+    if found is None:
+        return None
+    return Found(STANDS_FOR.get(found.phase, found.phase), found.frame, found.is_weak, topic)
+
+
+def known_call(frame: Frame) -> Call | None:
+    """The row of a call; None for one that says nothing of a phase."""
+    for call in CALLS:
+        if _matches(call, frame):
+            return call
+    return None
+
+
+def _matches(call: Call, frame: Frame) -> bool:
+    if call.function is not None and (not frame.function or not call.function.fullmatch(frame.function)):
+        return False
+    if call.path is not None and not call.path.search(frame.path):
+        return False
+    return call.code is None or bool(frame.code and call.code.search(frame.code))
+
+

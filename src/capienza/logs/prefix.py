@@ -1,0 +1,72 @@
+"""What stands before a line's own words: which process wrote it, and how grave it calls itself.
+
+Ranks and workers share one log. Each has its own call stack, so lines are told apart by the name in front of them:
+`[rank3]:` (torchrun), `(EngineCore_DP0 pid=17)` (vLLM, Ray), `[1,3]<stderr>:` (Open MPI), `[2026-01-05 06:12:41 TP0]`
+(SGLang), `[TRT-LLM] [RANK 2]`, `3: ` (srun --label).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_PREFIXES = re.compile(
+    r"""
+      \(?(?P<worker>[A-Za-z_][\w.-]*[ ]pid=\d+)(?:,[ ]ip=[^)]*)?\)[ ]?
+    | \[(?P<rank>rank\d+)\]:[ ]?
+    | \[(?P<mpi>\d+,\d+)\]<std(?:err|out)>:[ ]?
+    | (?P<srun>\d{1,4}):[ ](?=[ ]*(?:File[ ]"|Traceback|[\w.]+(?:Error|Exception):))
+    | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?:[ ](?P<part>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\]?:?[ ]?
+    | \[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\][ ]
+    | \[TRT-LLM\][ ]
+    | \[(?P<trt>RANK[ ]\d+)\][ ]
+    | (?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]\d\d-\d\d[ ]\d\d:\d\d:\d\d[ ](?:\[[\w./]+:\d+\][ ]?|[\w./]+:\d+\][ ]?)
+    | [│┃|][ ](?=[^|])
+    """,
+    re.VERBOSE,
+)
+_STARTS = frozenset("([0123456789│┃|IWECDTRabcdefghijklmnopqrstuvwxyzABFGHJKLMNOPQSUVXYZ")
+_LEVELS = re.compile(
+    r"\b(?:(?P<error>ERROR|CRITICAL|FATAL|SEVERE)|(?P<warning>WARN(?:ING)?)|(?P<info>INFO|DEBUG|TRACE|NOTICE))\b"
+    r"|^(?:[IWEF](?P<glog>)\d{4}) |: (?P<tf>[IWEF]) (?=tensorflow|external)"
+)
+_WARNED = re.compile(r"\b[A-Z]\w*Warning: |^(?:Warning|warning): |\bwarning: failed|\| WARNING: |^WARNING: ")
+
+
+class Marked(NamedTuple):
+    """A line taken apart: the process that wrote it ("" when unnamed), its level ("" when unstated), its own words."""
+
+    source: str
+    level: str
+    words: str
+
+
+def taken_apart(text: str) -> Marked:
+    """The source, level and words of a line."""
+    source, rest = "", text
+    for _ in range(5):
+        if not rest or rest[0] not in _STARTS:
+            break
+        match = _PREFIXES.match(rest)
+        if match is None:
+            break
+        if match.lastgroup:
+            source = match[match.lastgroup] or source
+        rest = rest[match.end() :]
+    return Marked(source, _level(text, len(text) - len(rest)), rest.rstrip("│┃ ") if rest[-1:] in "│┃" else rest)
+
+
+def _level(text: str, words_at: int) -> str:
+    if "arning" in text or "WARNING" in text:
+        if _WARNED.search(text):
+            return "warning"
+    head = text[: words_at + 48]
+    match = _LEVELS.search(head)
+    if match is None:
+        return ""
+    name = match.lastgroup or ""
+    if name == "glog":
+        return {"I": "info", "W": "warning"}.get(text[0], "error")
+    if name == "tf":  # it warns of what then ends the run
+        return {"I": "info", "W": ""}.get(match["tf"], "error")
+    return name
