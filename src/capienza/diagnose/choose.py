@@ -31,7 +31,7 @@ def event_of(gathered: Gathered) -> Event | None:
     fatal = [one for one in failures if one.is_fatal]
     strong = [one for one in fatal if one.row.rank in ("cause", "error") and not one.is_superseded]
     if not strong and gathered.tail_is_open:
-        strong = [_cut(gathered)]
+        strong = [one for one in fatal if one.row.rank == "error"] or [_cut(gathered)]
     chosen = _first(strong) or _first(fatal) or _first(failures)
     if chosen is None:
         return None

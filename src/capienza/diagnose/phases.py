@@ -30,8 +30,10 @@ def place_of(failure: Failure, beside: list[Failure], gathered: Gathered) -> Pla
     """The phase of a failure; `beside` are the other lines of the same event, which may say more."""
     found = stack_of(failure)
     topic = found.topic if found else ""
+    if found is not None and found.is_teardown:  # it fails because something else did
+        return UNKNOWN
     for one in (failure, *beside):
-        if one.row.phase and (one.row.rank != "consequence" or one is failure):
+        if one.row.phase and (one.row.rank in ("cause", "error") or one is failure):
             is_sure = one.row.phase in OVER_ALL or found is None or found.is_weak or one is failure
             if is_sure:
                 return Place(one.row.phase, one.line, one.text, "high" if one.row.rank == "cause" else "medium", topic)
@@ -42,7 +44,8 @@ def place_of(failure: Failure, beside: list[Failure], gathered: Gathered) -> Pla
         return msgspec.structs.replace(marked, topic=topic)
     if found is not None:
         return Place(found.phase, found.frame.line, found.frame.code or found.frame.function, "medium", topic)
-    return UNKNOWN
+    outer = next((one for one in beside if one.row.phase and one.row.rank == "consequence"), None)
+    return Place(outer.row.phase, outer.line, outer.text, "low", topic) if outer else UNKNOWN
 
 
 def stack_of(failure: Failure) -> Found | None:

@@ -61,6 +61,8 @@ def figures_of(event: Event, gathered: Gathered) -> dict[str, int]:
         for name, value in one.figures.items():
             if name not in found or (one.row.unit == "B" and _is_same(value, found[name])):
                 found[name] = value
+    if "gpu" in gathered.figures:
+        found.setdefault("gpu", gathered.figures["gpu"])
     if "allocated_bytes" not in found or "total_bytes" not in found:
         for name, value in gathered.figures.items():
             found.setdefault(name, value)

@@ -30,7 +30,7 @@ CONTAINS: dict[str, frozenset[str]] = {
 }
 """Outer phase to the inner ones that it takes over. `generate`, `serve` and `step` are no phases: see `STANDS_FOR`."""
 
-STANDS_FOR = {"generate": "unknown", "serve": "unknown", "step": "unknown"}
+STANDS_FOR = {"teardown": "unknown", "generate": "unknown", "serve": "unknown", "step": "unknown"}
 """Prefill or decode, or any part of a training step: the stack alone does not tell."""
 
 
@@ -41,6 +41,7 @@ class Found(msgspec.Struct, frozen=True):
     frame: Frame
     is_weak: bool
     topic: str = ""
+    is_teardown: bool = False
 
 
 def phase_of(stack: Sequence[Frame]) -> Found | None:
@@ -51,14 +52,14 @@ def phase_of(stack: Sequence[Frame]) -> Found | None:
         call = known_call(frame)
         if call is None:
             continue
-        topic = topic or call.topic
         if found is None:
+            topic = call.topic
             found = Found(call.phase, frame, call.is_weak, topic)
         elif found.phase in CONTAINS.get(call.phase, ()) and not (call.is_weak and not found.is_weak):
             found = Found(call.phase, frame, call.is_weak, topic)
     if found is None:
         return None
-    return Found(STANDS_FOR.get(found.phase, found.phase), found.frame, found.is_weak, topic)
+    return Found(STANDS_FOR.get(found.phase, found.phase), found.frame, found.is_weak, topic, found.phase == "teardown")
 
 
 def known_call(frame: Frame) -> Call | None:

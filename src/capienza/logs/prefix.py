@@ -21,11 +21,13 @@ _PREFIXES = re.compile(
     | \[TRT-LLM\][ ]
     | \[(?P<trt>RANK[ ]\d+)\][ ]
     | (?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]\d\d-\d\d[ ]\d\d:\d\d:\d\d[ ](?:\[[\w./]+:\d+\][ ]?|[\w./]+:\d+\][ ]?)
-    | [│┃|][ ](?=[^|])
+    | [A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ]\S+[ ][\w.@/-]+(?:\[\d+\])?:[ ]?
+    | [\w.-]{2,60}[ ]+\|[ ](?=\D)
+    | [│┃|>][ ](?=[^|])
     """,
     re.VERBOSE,
 )
-_STARTS = frozenset("([0123456789│┃|IWECDTRabcdefghijklmnopqrstuvwxyzABFGHJKLMNOPQSUVXYZ")
+_STARTS = frozenset("(>[0123456789│┃|IWECDTRabcdefghijklmnopqrstuvwxyzABFGHJKLMNOPQSUVXYZ")
 _LEVELS = re.compile(
     r"\b(?:(?P<error>ERROR|CRITICAL|FATAL|SEVERE)|(?P<warning>WARN(?:ING)?)|(?P<info>INFO|DEBUG|TRACE|NOTICE))\b"
     r"|^(?:[IWEF](?P<glog>)\d{4}) |: (?P<tf>[IWEF]) (?=tensorflow|external)"
@@ -34,15 +36,14 @@ _WARNED = re.compile(r"\b[A-Z]\w*Warning: |^(?:Warning|warning): |\bwarning: fai
 
 
 class Marked(NamedTuple):
-    """A line taken apart: the process that wrote it ("" when unnamed), its level ("" when unstated), its own words."""
+    """A line taken apart: the process that wrote it ("" when unnamed), and its own words."""
 
     source: str
-    level: str
     words: str
 
 
 def taken_apart(text: str) -> Marked:
-    """The source, level and words of a line."""
+    """The source and words of a line."""
     source, rest = "", text
     for _ in range(5):
         if not rest or rest[0] not in _STARTS:
@@ -53,10 +54,12 @@ def taken_apart(text: str) -> Marked:
         if match.lastgroup:
             source = match[match.lastgroup] or source
         rest = rest[match.end() :]
-    return Marked(source, _level(text, len(text) - len(rest)), rest.rstrip("│┃ ") if rest[-1:] in "│┃" else rest)
+    return Marked(source, rest.rstrip("│┃ ") if rest[-1:] in "│┃" else rest)
 
 
-def _level(text: str, words_at: int) -> str:
+def level_of(text: str, words: str) -> str:
+    """How grave a line calls itself: info, warning, error, or "" where it does not say."""
+    words_at = len(text) - len(words)
     if "arning" in text or "WARNING" in text:
         if _WARNED.search(text):
             return "warning"

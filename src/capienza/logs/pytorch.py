@@ -4,6 +4,7 @@
     1.x   Tried to allocate A (GPU i; T total capacity; U already allocated; F free; R cached | reserved in total)
     2.x   Tried to allocate A. GPU i has a total capacity of T of which F is free. (Process N | this process) has P
           memory in use. Of the allocated memory U is allocated by PyTorch, and R is reserved by PyTorch but unallocated.
+    async Allocation on device i would exceed allowed memory; Currently allocated, Requested, Device limit, Free
     MPS   MPS allocated: U, other allocations: O, max allowed: T). Tried to allocate A on private pool
 
 `cached` of 1.0 to 1.3 is what the cache holds unused; `reserved in total` of 1.4 to 2.0 includes what is allocated.
@@ -21,11 +22,11 @@ from capienza.logs.figures import NUMBER, SIZE, size_bytes
 from capienza.logs.said import said
 
 _SINGLE = {
-    "requested_bytes": re.compile(rf"[Tt]ried to allocate ({SIZE})"),
-    "total_bytes": re.compile(rf"({SIZE}) total capacity|total\s+capaci?ty of ({SIZE})|max allowed: ({SIZE})"),
-    "free_bytes": re.compile(rf"({SIZE}) free\b|of which ({SIZE})(?: is free|\s*(?:is)?\s*$)"),
+    "requested_bytes": re.compile(rf"[Tt]ried to allocate ({SIZE})|Requested\s*: ({SIZE})"),
+    "total_bytes": re.compile(rf"({SIZE}) total capacity|total\s+capaci?ty of ({SIZE})|max allowed: ({SIZE})|Device limit\s*: ({SIZE})"),
+    "free_bytes": re.compile(rf"({SIZE}) free\b|of which ({SIZE})(?: is free|\s*(?:is)?\s*$)|according to CUDA\): ({SIZE})"),
     "allocated_bytes": re.compile(
-        rf"({SIZE}) already allocated|allocated memory ({SIZE}) is allocated|MPS allocated: ({SIZE})"
+        rf"({SIZE}) already allocated|allocated memory ({SIZE}) is allocated|MPS allocated: ({SIZE})|Currently allocated\s*: ({SIZE})"
     ),
     "reserved_unallocated_bytes": re.compile(rf"({SIZE}) cached|({SIZE}) is reserved by PyTorch but unallocated"),
     "reserved_total_bytes": re.compile(rf"({SIZE}) reserved in total"),
@@ -33,7 +34,7 @@ _SINGLE = {
     "private_pool_bytes": re.compile(rf"with ({SIZE}) allocated in private pools"),
     "process_bytes": re.compile(rf"this process has ({SIZE}) memory in use"),
 }
-_GPU = re.compile(r"\bGPU (\d{1,3})(?:;| has a total)|\bdevice (?:cuda:)?(\d{1,3})\b")
+_GPU = re.compile(r"\bGPU\s+(\d{1,3})(?:;| has a total)|\b[Aa]llocation on device (?:cuda:)?(\d{1,3})\b")
 _PROCESS = re.compile(rf"Process \d+ has ({SIZE}) memory in use")
 _CONTEXT_BYTES = 3 * 2**30
 """What a process may hold on a card beside PyTorch's pool: context, libraries' workspaces, communicators."""
@@ -94,13 +95,14 @@ def _own(sizes: list[int], held: int, figures: dict[str, int]) -> int | None:
 
 
 ROWS = (
-    said("torch.oom", ("out of memory. tried to allocate", "out of memory (mps allocated", "cuda out of memory", "hip out of memory", "xpu out of memory", "mps backend out of memory", "allocation on device"), r"(?<!if.)(?:(?:CUDA|HIP|XPU|MPS backend) out of memory|allocation on device)|out of memory\. Tried", is_wrapped=True, is_allocation=True, memory="device"),
+    said("torch.block-limit", "can not allocate memory block with size larger than", is_wrapped=True, is_allocation=True, cause="compatibility", memory="no"),
+    said("torch.oom", ("out of memory. tried to allocate", "out of memory (mps allocated", "cuda out of memory", "hip out of memory", "xpu out of memory", "mps backend out of memory", "allocation on device", "tried to allocate"), r"(?<!if.)(?:(?:CUDA|HIP|XPU|MPS backend) out of memory|allocation on device)|(?<!ou.)[Tt]ried to allocate [0-9.]+ [KMGT]?i?B", is_wrapped=True, is_allocation=True, memory="device"),
     said("torch.oom-0.x", ("cuda runtime error (2)", "error=2 : out of memory"), memory="device"),
     said("torch.class-only", "outofmemoryerror", r"OutOfMemoryError\b(?!: \w+ out of| ?: Allocation|\(.\w+ out of)", rank="error", memory="device"),
     said("torch.mps-buffer", "invalid buffer size", r"invalid buffer size:? <requested>", memory="device", cause="activations"),
     said("torch.cpu-allocator", ("defaultcpuallocator", "you tried to allocate"), r"you tried to allocate <requested>", unit="B", cause="host_ram", memory="host"),
     said("torch.cpu-allocator-short", "defaultcpuallocator", cause="host_ram", memory="host"),
-    said("torch.pinned", ("cudahostalloc", "pinned memory"), r"(?:cudaHostAlloc|pin(?:ned)? memory).{0,80}out of memory|out of memory.{0,80}(?:cudaHostAlloc|pin_memory)", cause="host_ram", memory="host"),
+    said("torch.pinned", ("cudahostalloc", "pinned memory"), r"^(?!.*ggml_).*(?:cudaHostAlloc|pin(?:ned)? memory).{0,80}out of memory|^(?!.*ggml_).*out of memory.{0,80}(?:cudaHostAlloc|pin_memory)", cause="host_ram", memory="host"),
     said("torch.paging-file", ("paging file is too small", "winerror 1455"), cause="host_ram", memory="host"),
     said("torch.cublas-alloc", ("cublas_status_alloc_failed", "cudnn_status_alloc_failed", "cusolver_status_alloc_failed", "cusparse_status_insufficient_resources"), memory="device"),
     said("torch.cublas-init", ("cublas_status_not_initialized", "cudnn_status_not_initialized", "cudnn_status_internal_error"), rank="error"),

@@ -7,8 +7,9 @@ memory does not grow with the log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -24,19 +25,22 @@ from capienza.logs import (
     training,
     vllm,
 )
-from capienza.logs.frames import Frame, code_of, frame_of, function_of
+from capienza.logs.frames import Call, Frame, call_of, calls_on_one_line, code_of, function_of, is_neighbour
 from capienza.logs.lines import Line, LineReader
-from capienza.logs.prefix import taken_apart
-from capienza.logs.said import AT_ONCE, Said, by_anchor, figures_of
+from capienza.logs.prefix import level_of, taken_apart
+from capienza.logs.said import AT_ONCE, Index, Said, figures_of
 
 Kind = Literal["traceback", "chained", "frame", "said"]
+AROUND = 2048
+"""Characters around an anchor in which the pattern of its row is looked for."""
 KEPT_CHARACTERS = 600
 """Longest text of a line that a fact carries."""
 TABLES = (pytorch, cuda, system, vllm, sglang, llamacpp, servers, training, tensorflow)
 ROWS: tuple[Said, ...] = tuple(row for table in TABLES for row in table.ROWS)
-_INDEX = by_anchor(ROWS)
-WRAPPED = tuple(row for row in ROWS if row.is_wrapped)
+INDEX = Index(ROWS)
 _ORDER = {row.code: place for place, row in enumerate(ROWS)}
+BROKEN = re.compile(r"memory|allocate|GiB|MiB", re.IGNORECASE)
+"""Words of messages that are looked for again together with the line before, where a log was wrapped inside them."""
 _HEAD = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
@@ -67,11 +71,22 @@ class _Open(msgspec.Struct):
     lines_left: int = 5
 
 
+class _Named(msgspec.Struct):
+    """A call whose line of code may still come."""
+
+    call: Call
+    line: int
+    source: str
+    neighbours_left: int = 16
+
+
 class FactReader:
     """Turns lines into facts, one line at a time."""
 
     def __init__(self) -> None:
-        self._call: tuple[str, str, int, str] | None = None
+        self._call: _Named | None = None
+        self._broken = ""
+        self._before = ""
         self._open: list[_Open] = []
 
     def read(self, lines: Iterable[Line]) -> Iterator[Fact]:
@@ -84,22 +99,33 @@ class FactReader:
         yield from self._without_code()
 
     def _line(self, line: Line) -> Iterator[Fact]:
-        source, level, words = taken_apart(line.text)
+        source, words = taken_apart(line.text)
         if _HEAD in words:
             yield from self._without_code()
             yield Fact(kind="traceback", line=line.number, source=source, text=_HEAD)
-        found = frame_of(words)
-        if found is not None:
-            yield from self._without_code()
-            self._call = (*found, line.number, source)
-            self._open.clear()
+        if self._broken:
+            words, self._broken = f"{self._broken} {words.strip()}", ""
+        elif 'File "' in words and words.count('"') == 1 and len(words) < KEPT_CHARACTERS:
+            self._broken = words
             return
-        if self._call is not None:
-            name = function_of(words) if not self._call[1] else ""
-            if name:
-                self._call = (self._call[0], name, *self._call[2:])
+        found = call_of(words)
+        if found is not None:
+            yield from self._called(found, words, line, source)
+            if 'rror' not in words:
                 return
-        rows = list(known(words))
+        elif self._call is not None:
+            name = "" if self._call.call.function else function_of(words)
+            if name:
+                self._call.call = msgspec.structs.replace(self._call.call, function=name)
+                return
+            if self._call.call.is_boxed and self._call.neighbours_left and is_neighbour(words):
+                self._call.neighbours_left -= 1
+                return
+        rows, waiting = known(words)
+        before, self._before = self._before, words
+        if not rows and before and not self._open and BROKEN.search(words, 0, 200):
+            words = f"{before[-200:].rstrip()} {words.lstrip()}"
+            rows, waiting = known(words)
         code = None if any(row.rank in ("cause", "error") for row, _ in rows) else code_of(words)
         if code is not None:
             yield from self._with_code(code, line, source)
@@ -107,29 +133,37 @@ class FactReader:
             yield from self._without_code()
         if self._open:
             yield from self._went_on(words, source, is_other=bool(rows))
-        for row, figures in rows:
-            yield _said(row, line.number, source, level, words, figures)
-        self._open_messages(rows, words, line, source, level)
-        if not rows and words.startswith(_CHAINED):
+        if rows or waiting:
+            level = level_of(line.text, words)
+            for row, figures in rows:
+                yield _said(row, line.number, source, level, words, figures)
+                if row.is_wrapped:
+                    self._open.append(_Open(row, line.number, source, level, words, words, figures))
+            for row in waiting:
+                self._open.append(_Open(row, line.number, source, level, words, words, None))
+        elif words.startswith(_CHAINED):
             yield Fact(kind="chained", line=line.number, source=source, text=words[:80])
 
-    def _with_code(self, code: str, line: Line, source: str) -> Iterator[Fact]:
-        if self._call is None:
-            if code:
-                frame = Frame("", "", code[:KEPT_CHARACTERS], line.number, source)
-                yield Fact(kind="frame", line=line.number, source=source, text=frame.code, frame=frame)
+    def _called(self, found: Call, words: str, line: Line, source: str) -> Iterator[Fact]:
+        yield from self._without_code()
+        self._open.clear()
+        if words.count('File "') == 1 or found.is_boxed:
+            self._call = _Named(found, line.number, source)
             return
-        path, function, number, of = self._call
-        self._call = None
-        frame = Frame(path, function, code[:KEPT_CHARACTERS], number, of)
-        yield Fact(kind="frame", line=number, source=of, text=code[:KEPT_CHARACTERS] or function, frame=frame)
+        for call, code in calls_on_one_line(words):
+            yield _frame(call, code, line.number, source)
+
+    def _with_code(self, code: str, line: Line, source: str) -> Iterator[Fact]:
+        named, self._call = self._call, None
+        if named is not None:
+            yield _frame(named.call, code, named.line, named.source)
+        elif code:
+            yield _frame(Call("", "", False), code, line.number, source)
 
     def _without_code(self) -> Iterator[Fact]:
-        if self._call is not None:
-            path, function, number, source = self._call
-            self._call = None
-            frame = Frame(path, function, "", number, source)
-            yield Fact(kind="frame", line=number, source=source, text=function, frame=frame)
+        named, self._call = self._call, None
+        if named is not None:
+            yield _frame(named.call, "", named.line, named.source)
 
     def _went_on(self, words: str, source: str, *, is_other: bool) -> Iterator[Fact]:
         for message in list(self._open):
@@ -145,14 +179,10 @@ class FactReader:
                 message.figures = figures
                 yield _said(message.row, message.line, source, message.level, message.first, figures)
 
-    def _open_messages(
-        self, rows: list[tuple[Said, dict[str, int]]], words: str, line: Line, source: str, level: str
-    ) -> None:
-        lower = words.lower()
-        found = {row.code: figures for row, figures in rows}
-        for row in WRAPPED:
-            if row.code in found or (row.pattern is not None and any(anchor in lower for anchor in row.anchors)):
-                self._open.append(_Open(row, line.number, source, level, words, words, found.get(row.code)))
+
+def _frame(call: Call, code: str, line: int, source: str) -> Fact:
+    frame = Frame(call.path, call.function, code[:KEPT_CHARACTERS], line, source)
+    return Fact(kind="frame", line=line, source=source, text=frame.code or frame.function, frame=frame)
 
 
 def _said(row: Said, line: int, source: str, level: str, words: str, figures: dict[str, int]) -> Fact:
@@ -160,24 +190,37 @@ def _said(row: Said, line: int, source: str, level: str, words: str, figures: di
     return Fact(kind="said", line=line, source=source, level=level, text=text, row=row, figures=figures)
 
 
-def known(words: str) -> Iterator[tuple[Said, dict[str, int]]]:
+class Known(NamedTuple):
+    """What the tables know of a line: rows with their figures, and rows that may match when the next lines have come."""
+
+    rows: list[tuple[Said, dict[str, int]]]
+    waiting: list[Said]
+
+
+def known(words: str) -> Known:
     """The rows that a line matches, in the order of the tables; a traceback's last line always has one."""
     lower = words.lower()
-    rows: dict[str, Said] = {}
-    for anchor, named in _INDEX:
-        if anchor in lower:
-            for row in named:
-                rows[row.code] = row
+    named = {row.code: row for row in INDEX.rows(lower)}
+    found = Known([], [])
     is_error = False
-    for row in sorted(rows.values(), key=_place) if len(rows) > 1 else rows.values():
-        figures = matched(row, words)
+    for row in sorted(named.values(), key=_place) if len(named) > 1 else named.values():
+        figures = matched(row, words if len(words) <= AROUND else around(row, words, lower))
         if figures is not None:
             is_error = is_error or row.rank in ("cause", "error", "consequence")
-            yield row, figures
+            found.rows.append((row, figures))
+        elif row.is_wrapped:
+            found.waiting.append(row)
     if not is_error:
         last = python.exception_of(words)
         if last is not None:
-            yield last, {}
+            found.rows.append((last, {}))
+    return found
+
+
+def around(row: Said, words: str, lower: str) -> str:
+    """What stands around a row's first anchor in a very long line: the pattern need not search all of it."""
+    at = min(place for place in map(lower.find, row.anchors) if place >= 0)
+    return words[max(0, at - AROUND // 4) : at + AROUND * 3 // 4]
 
 
 def _place(row: Said) -> tuple[bool, int]:

@@ -7,7 +7,7 @@ ended is for `diagnose`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -107,10 +107,45 @@ def figures_of(row: Said, match: re.Match[str]) -> dict[str, int]:
     return found
 
 
-def by_anchor(rows: Iterable[Said]) -> tuple[tuple[str, tuple[Said, ...]], ...]:
-    """The rows that each anchor leads to, anchors in the order in which rows name them."""
-    found: dict[str, list[Said]] = {}
-    for row in rows:
-        for anchor in row.anchors:
-            found.setdefault(anchor, []).append(row)
-    return tuple((anchor, tuple(rows)) for anchor, rows in found.items())
+GRAM = 4
+"""Characters of an anchor by which it is looked up."""
+
+
+class Index:
+    """Finds the rows whose anchors stand in a line, without trying each anchor on each line.
+
+    An anchor is filed under a few of its characters; the pieces of that length in a line are looked up all at once.
+    """
+
+    def __init__(self, rows: Iterable[Said]) -> None:
+        self._short: dict[str, list[Said]] = {}
+        self._by_gram: dict[str, dict[str, list[Said]]] = {}
+        for row in rows:
+            for anchor in row.anchors:
+                if len(anchor) < GRAM:
+                    self._short.setdefault(anchor, []).append(row)
+                else:
+                    filed = self._by_gram.setdefault(_rare(anchor), {})
+                    filed.setdefault(anchor, []).append(row)
+        self._grams = frozenset(self._by_gram)
+
+    def rows(self, lower: str) -> Iterator[Said]:
+        """The rows of every anchor in a lower-case line; a row may come twice."""
+        for anchor, rows in self._short.items():
+            if anchor in lower:
+                yield from rows
+        pieces = {lower[start : start + GRAM] for start in range(len(lower) - GRAM + 1)}
+        for gram in pieces & self._grams:
+            for anchor, rows in self._by_gram[gram].items():
+                if anchor in lower:
+                    yield from rows
+
+
+def _rare(anchor: str) -> str:
+    """The piece of an anchor that other lines are least likely to hold: of its rarest letters."""
+    pieces = [anchor[start : start + GRAM] for start in range(len(anchor) - GRAM + 1)]
+    return min(pieces, key=lambda piece: (sum(_COMMON.find(letter) + 1 for letter in piece), piece))
+
+
+_COMMON = "zqxjkvbpygfwmucldrhsnioate "
+"""Letters from rare to common in English; what is none of them is rarer still."""

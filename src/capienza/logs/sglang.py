@@ -9,6 +9,8 @@ ROWS = (
     said("sglang.no-pool", ("please try to increase --mem-fraction-static", "not enough memory. please try"), phase="kv_cache_allocation", cause="kv_cache", memory="device"),
     said("sglang.decode-full", "decode out of memory. try to lower your batch size", phase="decode", cause="kv_cache", memory="device"),
     said("sglang.prefill-full", "prefill out of memory. try to lower your batch size", phase="prefill", cause="kv_cache", memory="device"),
+    said("sglang.one-request", "no space left for only one request", phase="decode", cause="kv_cache", memory="device"),
+    said("sglang.slots", "alloc_req_slots runs out of memory", phase="prefill", cause="configuration", memory="no"),
     said("sglang.retract", ("kv cache pool is full. retract requests", "retract requests. #retracted", "decode out of memory happened"), phase="decode", cause="kv_cache", memory="device", is_fatal=False),
     said("sglang.unbalanced", "memory capacity is unbalanced", phase="startup", cause="other_process", memory="device", is_fatal=None),
     said("sglang.tokens", ("max_total_tokens", "exceeds the maximum number of tokens", "is longer than the model's context length", "the input (", "input length ("), r"is longer than the model's context length|exceeds the maximum|Input length \(\d+ tokens\) exceeds", phase="prefill", cause="configuration", memory="no", is_fatal=None),

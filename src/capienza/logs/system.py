@@ -14,19 +14,20 @@ ROWS = (
     said("host.memoryerror", "memoryerror", r"(?:^|[\s.])_?(?:Array)?MemoryError\b", rank="error", cause="host_ram", memory="host"),
     said("host.lua", "not enough memory: you tried to allocate", r"tried to allocate <requested>", cause="host_ram", memory="host"),
     # Data loading.
-    said("data.shm", ("out of shared memory", "killed by signal: bus error", "unable to write to file </torch_", "unable to mmap", "unable to open shared memory object"), phase="data", cause="host_ram", memory="host"),
+    said("data.shm", ("out of shared memory", "killed by signal: bus error", "insufficient shared memory", "unable to write to file </torch_", "unable to mmap", "unable to open shared memory object"), phase="data", cause="host_ram", memory="host"),
     said("data.killed", "dataloader worker", r"DataLoader worker \(pid \d+\) is killed by signal: (?:Killed|Aborted)", phase="data", cause="host_ram", memory="host"),
     said("data.segfault", "dataloader worker", r"DataLoader worker \(pid \d+\) is killed by signal: (?:Segm|Floating|Illegal|Termin)", phase="data", cause="not_memory", memory="no"),
     said("data.exited", "dataloader worker", r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) exited unexpectedly", rank="error", phase="data"),
     said("data.files", ("too many open files", "received 0 items of ancdata"), phase="data", cause="not_memory", memory="no"),
+    said("data.shape", ("unable to create tensor, you should probably", "too many dimensions 'str'", "asking to pad but the tokenizer", "text input must be of type", "column names don't match", "schema at index", "stack expects each tensor to be equal size"), phase="data", cause="not_memory", memory="no"),
     said("data.timeout", "dataloader timed out", phase="data", cause="not_memory", memory="no"),
     # Disk.
     said("disk.full", ("no space left on device", "disk quota exceeded", "errno 28]", "errno 122]", "os error 28", "there is not enough space on the disk", "disk full", "not enough space on disk"), cause="disk", memory="no"),
     said("disk.hub", "not enough free disk space", r"Not enough free disk space(?:.{0,200}?file size is: <requested>)?(?:.{0,400}?only has <free> free)?", phase="load", cause="disk", memory="no", is_fatal=None, is_decimal=True, is_wrapped=True),
     said("disk.read", ("errno 5]", "input/output error"), rank="error", cause="disk", memory="no"),
     # Network and files before the load.
-    said("hub.refused", ("gatedrepoerror", "repositorynotfounderror", "401 client error", "403 client error", "404 client error", "cannot access gated repo", "is not a valid model identifier", "we couldn't connect to", "localentrynotfounderror", "entrynotfounderror", "revisionnotfounderror", "maxretryerror", "consistency check failed", "does not appear to have a file named", "is not a local folder", "incompletereaderror", "429 client error", "hferror", "hfhubhttperror", "offlinemodeisenabled"), phase="load", cause="not_memory", memory="no", rank="error"),
-    said("hub.timeout", ("readtimeout", "read timed out", "connecttimeout"), phase="load", cause="not_memory", memory="no", rank="error"),
+    said("hub.refused", ("gatedrepoerror", "repositorynotfounderror", "401 client error", "403 client error", "404 client error", "cannot access gated repo", "is not a valid model identifier", "we couldn't connect to", "localentrynotfounderror", "entrynotfounderror", "revisionnotfounderror", "maxretryerror", "consistency check failed", "does not appear to have a file named", "is not a local folder", "incompletereaderror", "429 client error", "hferror", "hfhubhttperror", "offlinemodeisenabled", "max retries exceeded", "name or service not known", "getaddrinfo failed", "failed to resolve", "nameresolutionerror", "temporary failure in name resolution"), phase="startup", cause="not_memory", memory="no", rank="error"),
+    said("hub.timeout", ("readtimeout", "read timed out", "connecttimeout"), phase="startup", cause="not_memory", memory="no", rank="error"),
     # Crashes without a reason.
     said("crash.segfault", ("segmentation fault", "sigsegv", "signal 11"), rank="error", cause="not_memory", memory="no"),
     said("crash.bus", ("bus error", "sigbus"), rank="error"),

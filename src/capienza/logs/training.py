@@ -22,6 +22,8 @@ ROWS = (
     said("retry.tiled", "ran out of memory when regular vae", is_fatal=False, phase="forward", cause="activations", memory="device"),
     said("retry.sub-batch", "no executable batch size found, reached zero", memory="device"),
     # Progress.
+    said("comfy.lora", "error lora ", r"ERROR lora \S+.{0,40}out of memory", phase="load", cause="loading_transient", memory="device"),
+    mark("comfy.move", ("begin to load", "to load target model", "requested to load", "[memory management]", "loading in lowvram mode", "[unload]", "moving model(s)"), "load"),
     mark("comfy.load", ("node type:", "!!! exception during processing"), "load", r"Node Type:\W*\w*(?:Loader|Load)\w*"),
     mark("comfy.forward", "node type:", "forward", r"Node Type:\W*(?!\w*Load)(?:\w*(?:VAE|Sampler|Sample|Encode|Decode|Upscale|Detailer)\w*)"),
     mark("hf.load", ("loading checkpoint shards", "downloading shards", "loading pipeline components", "fetching"), "load", r"Loading checkpoint shards|Downloading shards|Loading pipeline components|Fetching \d+ files"),
