@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from capienza.diagnose.diagnosis import Diagnosis
@@ -16,20 +17,24 @@ DIRECTORY = template(
     "diagnose.directory", "it is a directory, not a log", "name one file; for several, join them: cat DIR/*.log"
 )
 NOT_THERE = template("diagnose.not-there", "the log cannot be opened: {reason}", "check the path and the permissions")
-NO_INPUT = template(
-    "diagnose.no-input", "standard input is closed", "pipe a log into it, or name a file instead of -"
-)
+NO_INPUT = template("diagnose.no-input", "standard input is closed", "pipe a log into it, or name a file instead of -")
 PACKED = template("diagnose.packed", "it is packed ({kind}), not text", "unpack it into a pipe: capienza diagnose -")
 NOT_TEXT = template(
     "diagnose.not-text", "it is not text: {share} % of its first bytes are no characters", "name the log of the run"
 )
 BROKE_OFF = template("diagnose.broke-off", "reading broke off: {reason}", "copy the log to a disk that can be read")
-PACKED_STARTS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
+PACKED_STARTS = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+}
 TEXT_MARKS = (b"\xff\xfe", b"\xfe\xff")
 CHUNK_BYTES = 2**18
 NO_CHARACTER = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f�]")
 MOST_PERCENT = 20
-"""Most invalid bytes and control characters, in a hundred, of what is still a log; names in another encoding are few."""
+"""Most invalid bytes and control characters, in a hundred, of what is still a log."""
 
 
 def diagnose(log: str | os.PathLike[str] | BinaryIO) -> Diagnosis:
@@ -44,14 +49,14 @@ def diagnose(log: str | os.PathLike[str] | BinaryIO) -> Diagnosis:
         if sys.stdin is None:
             raise InputError(NO_INPUT(), Place("-"))
         return diagnose_log(_chunks(sys.stdin.buffer, "-"), "-")
-    if os.path.isdir(name):
+    path = Path(name)
+    if path.is_dir():
         raise InputError(DIRECTORY(), Place(name))
     try:
-        file = open(name, "rb")
+        with path.open("rb") as file:
+            return diagnose_log(_chunks(file, name), name)
     except (OSError, ValueError) as error:
         raise UnreachableError(NOT_THERE(reason=getattr(error, "strerror", None) or str(error)), Place(name)) from error
-    with file:
-        return diagnose_log(_chunks(file, name), name)
 
 
 def _chunks(file: BinaryIO, name: str) -> Iterator[bytes]:
@@ -64,9 +69,7 @@ def _chunks(file: BinaryIO, name: str) -> Iterator[bytes]:
         except IsADirectoryError as error:
             raise InputError(DIRECTORY(), Place(name)) from error
         except (OSError, ValueError) as error:
-            raise InputError(
-                BROKE_OFF(reason=getattr(error, "strerror", None) or str(error)), Place(name)
-            ) from error
+            raise InputError(BROKE_OFF(reason=getattr(error, "strerror", None) or str(error)), Place(name)) from error
         if not chunk:
             return
         if is_first:

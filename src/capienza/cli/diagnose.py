@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from capienza.cli.base import Command, argument, shown_as
-
 import click
+
+from capienza.cli.base import Command, argument, shown_as
 
 
 @click.command(

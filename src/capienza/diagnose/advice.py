@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from capienza.errors import Message, Template, template
 
+from capienza.diagnose.filled import FILLED_BY
+
 if TYPE_CHECKING:
     from capienza.diagnose.diagnosis import Diagnosis
 
@@ -69,7 +71,7 @@ EXAMINE: dict[str, tuple[Template, ...]] = {
     "graph_capture": (
         template(
             "diagnose.examine-capture",
-            "what the engine's share of the card leaves outside its pool for graphs, and which batch sizes are captured",
+            "what the engine's share of the card leaves outside its pool for graphs, and which batch sizes it captures",
         ),
     ),
     "fragmentation": (
@@ -167,6 +169,8 @@ TRAINING = ("forward", "backward", "optimizer_step", "data")
 def examined(found: Diagnosis) -> tuple[Message, ...]:
     """What to look at, most telling first."""
     messages = [words() for words in EXAMINE[found.cause]]
+    if found.cause in ("fragmentation", "other_process") and found.phase in FILLED_BY:
+        messages += [words() for words in EXAMINE[FILLED_BY[found.phase]]]
     if found.phase == "unknown" and found.memory != "no":
         messages.append(PHASE_NOT_TOLD())
     return tuple(messages)

@@ -182,9 +182,7 @@ def _others(figures: dict[str, int], asked: int) -> list[Message]:
     left = outside(figures)
     if left is not None and left > 2**30:
         pool = figures["allocated_bytes"] + (unallocated(figures) or 0)
-        return [
-            OUTSIDE(outside_bytes=left, total_bytes=figures["total_bytes"], free_bytes=free, pool_bytes=pool)
-        ]
+        return [OUTSIDE(outside_bytes=left, total_bytes=figures["total_bytes"], free_bytes=free, pool_bytes=pool)]
     if "total_bytes" in figures and "allocated_bytes" not in figures and figures["total_bytes"] - free > 2**29:
         total = figures["total_bytes"]
         return [SHARE(requested_bytes=asked, total_bytes=total, free_bytes=free, others_bytes=total - free)]

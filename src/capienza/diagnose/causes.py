@@ -10,24 +10,9 @@ from capienza.diagnose.arithmetic import (
     is_unit_confusion,
 )
 from capienza.diagnose.choose import Event
+from capienza.diagnose.filled import FILLED_BY
 from capienza.diagnose.phases import Place
 from capienza.logs.said import Memory
-
-FILLED_BY = {
-    "load": "weights",
-    "profile_warmup": "activations",
-    "graph_capture": "graph_capture",
-    "kv_cache_allocation": "kv_cache",
-    "prefill": "activations",
-    "decode": "kv_cache",
-    "forward": "activations",
-    "backward": "activations",
-    "optimizer_step": "optimizer_state",
-    "eval": "activations",
-    "checkpoint": "activations",
-    "communication": "communication",
-}
-"""What a phase fills the device's memory with."""
 
 TOPICS = {"logits": "logits", "eval": "eval_accumulation", "gather": "save_gather", "save": "save_gather"}
 
@@ -52,7 +37,9 @@ def cause_of(event: Event, place: Place, figures: dict[str, int]) -> tuple[str, 
         return "other_process", memory
     if is_fragmentation(figures):
         return "fragmentation", memory
-    topic = TOPICS.get(place.topic, "") if place.phase in ("forward", "prefill", "eval", "checkpoint", "backward") else ""
+    topic = (
+        TOPICS.get(place.topic, "") if place.phase in ("forward", "prefill", "eval", "checkpoint", "backward") else ""
+    )
     return topic or FILLED_BY.get(place.phase, "unknown"), memory
 
 

@@ -132,7 +132,12 @@ class Gatherer:
 
     def _chained(self, fact: Fact) -> None:
         last = self._last
-        if last is not None and fact.text.startswith("During") and last.row.rank == "error" and last.source == fact.source:
+        if (
+            last is not None
+            and fact.text.startswith("During")
+            and last.row.rank == "error"
+            and last.source == fact.source
+        ):
             last.is_superseded = True
 
     def _said(self, fact: Fact) -> None:

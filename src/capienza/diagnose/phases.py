@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from capienza.diagnose.diagnosis import Confidence
-from capienza.diagnose.gather import Failure, Gathered
+from capienza.diagnose.gather import Failure
 from capienza.diagnose.stack import Found, phase_of
 
 OVER_ALL = ("environment", "startup", "communication", "data")
@@ -26,7 +26,7 @@ class Place(msgspec.Struct, frozen=True):
 UNKNOWN = Place("unknown", None, "", "low")
 
 
-def place_of(failure: Failure, beside: list[Failure], gathered: Gathered) -> Place:
+def place_of(failure: Failure, beside: list[Failure]) -> Place:
     """The phase of a failure; `beside` are the other lines of the same event, which may say more."""
     found = stack_of(failure)
     topic = found.topic if found else ""

@@ -10,7 +10,7 @@ from capienza.diagnose.advice import examined, kept
 from capienza.diagnose.arithmetic import explained
 from capienza.diagnose.causes import cause_of
 from capienza.diagnose.choose import Event, event_of
-from capienza.diagnose.diagnosis import SIZES, Diagnosis, Seen
+from capienza.diagnose.diagnosis import Diagnosis, Seen
 from capienza.diagnose.gather import Gathered, Gatherer
 from capienza.diagnose.phases import place_of
 from capienza.logs.reader import LogReader
@@ -40,7 +40,7 @@ def diagnosis_of(gathered: Gathered, log: str) -> Diagnosis:
     if event is None:
         return Diagnosis(log=log, is_failure=False, lines=gathered.lines, memory="no", seen=seen)
     failure = event.failure
-    place = place_of(failure, event.beside, gathered)
+    place = place_of(failure, event.beside)
     figures = figures_of(event, gathered)
     cause, memory = cause_of(event, place, figures)
     found = Diagnosis(
@@ -49,7 +49,11 @@ def diagnosis_of(gathered: Gathered, log: str) -> Diagnosis:
         gpu_index=figures.get("gpu"), evidence=failure.text, evidence_line=failure.line, evidence_lines=failure.count,
         last_line=failure.last_line, phase_evidence=place.evidence, phase_line=place.line, source=failure.source,
         confidence=place.confidence, seen=seen, lines=gathered.lines,
-        **{name: figures.get(name) for name in SIZES},
+        requested_bytes=figures.get("requested_bytes"), total_bytes=figures.get("total_bytes"),
+        free_bytes=figures.get("free_bytes"), allocated_bytes=figures.get("allocated_bytes"),
+        reserved_unallocated_bytes=figures.get("reserved_unallocated_bytes"),
+        reserved_total_bytes=figures.get("reserved_total_bytes"),
+        other_process_bytes=figures.get("other_process_bytes"),
     )  # fmt: skip
     return msgspec.structs.replace(found, explains=explained(found, figures), examine=examined(found), keep=kept(found))
 

@@ -76,5 +76,3 @@ def _matches(call: Call, frame: Frame) -> bool:
     if call.path is not None and not call.path.search(frame.path):
         return False
     return call.code is None or bool(frame.code and call.code.search(frame.code))
-
-

@@ -16,7 +16,8 @@ _PREFIXES = re.compile(
     | \[(?P<rank>rank\d+)\]:[ ]?
     | \[(?P<mpi>\d+,\d+)\]<std(?:err|out)>:[ ]?
     | (?P<srun>\d{1,4}):[ ](?=[ ]*(?:File[ ]"|Traceback|[\w.]+(?:Error|Exception):))
-    | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?:[ ](?P<part>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\]?:?[ ]?
+    | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?
+      (?:[ ](?P<part>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\]?:?[ ]?
     | \[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\][ ]
     | \[TRT-LLM\][ ]
     | \[(?P<trt>RANK[ ]\d+)\][ ]
@@ -60,9 +61,8 @@ def taken_apart(text: str) -> Marked:
 def level_of(text: str, words: str) -> str:
     """How grave a line calls itself: info, warning, error, or "" where it does not say."""
     words_at = len(text) - len(words)
-    if "arning" in text or "WARNING" in text:
-        if _WARNED.search(text):
-            return "warning"
+    if ("arning" in text or "WARNING" in text) and _WARNED.search(text):
+        return "warning"
     head = text[: words_at + 48]
     match = _LEVELS.search(head)
     if match is None:

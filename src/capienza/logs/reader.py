@@ -25,6 +25,7 @@ from capienza.logs import (
     training,
     vllm,
 )
+from capienza.logs.allocation import allocation_of
 from capienza.logs.frames import Call, Frame, call_of, calls_on_one_line, code_of, function_of, is_neighbour
 from capienza.logs.lines import Line, LineReader
 from capienza.logs.prefix import level_of, taken_apart
@@ -111,7 +112,7 @@ class FactReader:
         found = call_of(words)
         if found is not None:
             yield from self._called(found, words, line, source)
-            if 'rror' not in words:
+            if "rror" not in words:
                 return
         elif self._call is not None:
             name = "" if self._call.call.function else function_of(words)
@@ -191,7 +192,7 @@ def _said(row: Said, line: int, source: str, level: str, words: str, figures: di
 
 
 class Known(NamedTuple):
-    """What the tables know of a line: rows with their figures, and rows that may match when the next lines have come."""
+    """What the tables know of a line: rows with figures, and rows that may match once the next lines are there."""
 
     rows: list[tuple[Said, dict[str, int]]]
     waiting: list[Said]
@@ -233,7 +234,7 @@ def matched(row: Said, text: str) -> dict[str, int] | None:
     if row.is_allocation:
         if row.pattern is not None and not row.pattern.search(text):
             return None
-        found = pytorch.allocation_of(text)
+        found = allocation_of(text)
         return found.figures if found.gpu is None else {**found.figures, "gpu": found.gpu}
     if row.pattern is None:
         return {}
@@ -261,5 +262,3 @@ class LogReader:
         """What is left at the end of the log."""
         yield from self._facts.read(self._lines.close())
         yield from self._facts.close()
-
-

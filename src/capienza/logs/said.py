@@ -30,7 +30,7 @@ class Said(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     groups named like the figures of `figures` are read (`unit` is that of numbers without one, `gpu` the index). An
     empty `phase` or `cause` is one that the line leaves open. `ends` marks a phase that the line reports as over.
     `is_fatal` is None where the line's own level tells; `is_wrapped` lines may go on in the next ones; `is_allocation`
-    lines are PyTorch's own, whose figures `pytorch` reads.
+    lines are PyTorch's own, whose figures `allocation` reads.
     """
 
     code: str
@@ -50,7 +50,7 @@ class Said(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 def said(
     code: str,
-    anchors: str | tuple[str, ...],
+    anchors: str,
     pattern: str = "",
     *,
     rank: Rank = "cause",
@@ -64,11 +64,13 @@ def said(
     is_allocation: bool = False,
     detail: str = "",
 ) -> Said:
-    """A row. In `pattern`, `<name>` is a size or number of that figure, `<n>` any number, a space any white space."""
-    names = (anchors,) if isinstance(anchors, str) else anchors
+    """A row. Anchors are parted by ` | `.
+
+    In `pattern`, `<name>` is a size or number of that figure, `<n>` any number, a space any white space.
+    """
     return Said(
         code=code,
-        anchors=tuple(name.lower() for name in names),
+        anchors=tuple(anchors.lower().split(" | ")),
         pattern=_compiled(pattern) if pattern else None,
         rank=rank,
         phase=phase,
@@ -83,7 +85,7 @@ def said(
     )
 
 
-def mark(code: str, anchors: str | tuple[str, ...], phase: str, pattern: str = "", unit: str = "") -> Said:
+def enters(code: str, anchors: str, phase: str, pattern: str = "", unit: str = "") -> Said:
     """A row of a line that says in which phase the engine is from now on ("" after a phase, before the next)."""
     return said(code, anchors, pattern, rank="mark", phase=phase, memory="no", is_fatal=False, unit=unit)
 

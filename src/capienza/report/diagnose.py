@@ -10,6 +10,7 @@ from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, T
 from capienza.report.labels import label
 from capienza.report.messages import message_data, sentence
 from capienza.report.tool import TOOL
+from capienza.units import telling_unit
 
 DIAGNOSE_SCHEMA = "capienza.diagnose/1"
 CAUSES = {
@@ -48,6 +49,10 @@ FIGURES = {
     "reserved_unallocated_bytes": mark("reserved and unallocated"),
     "reserved_total_bytes": mark("reserved in total"),
     "other_process_bytes": mark("held by other processes"),
+}
+DETAILS = {
+    "killed": mark("killed by the system or its container"),
+    "graph": mark("reservation of the largest graph when the context is made"),
 }
 SHOWN_CHARACTERS = 240
 
@@ -96,15 +101,15 @@ def diagnose_document(found: Diagnosis, say: Say) -> Document:
     """The answer first, then the figures, the arithmetic, and what to do."""
     title = Heading(say("Diagnosis of {log}", log=found.log), 1)
     if not found.is_failure:
-        return (title, Paragraph(say("No failure found in {count} lines.", count=say.number(found.lines))))
+        return (title, Paragraph(say("No failure found. Lines read: {count}.", count=say.number(found.lines))))
     blocks: list[Block] = [title, _answer(found, say)]
     rows = tuple(
-        (say(text), say.size(value), f"{say.number(value)} B")
+        (say(text), say.size(value, unit=telling_unit(value)), f"{say.number(value)} B")
         for name, text in FIGURES.items()
         if (value := getattr(found, name)) is not None
     )
     if rows:
-        columns = (say("figure"), "GiB", "B")
+        columns = (say("figure"), say("size"), "B")
         blocks += [Heading(say("Figures in the log")), Table(columns=columns, rows=rows, numeric=(1, 2))]
     for heading, messages in (
         (say("What explains it"), found.explains),
@@ -115,8 +120,8 @@ def diagnose_document(found: Diagnosis, say: Say) -> Document:
             blocks += [Heading(heading), Items(tuple(sentence(message, say) for message in messages))]
     others = tuple(_seen_row(one, say) for one in found.seen)
     if len(others) > 1:
-        columns = (say("line"), say("times"), say("kind"), say("text"))
-        blocks += [Heading(say("Failing lines")), Table(columns=columns, rows=others, numeric=(0, 1), whole=(2,))]
+        heads = (say("line"), say("times"), say("kind"), say("text"))
+        blocks += [Heading(say("Failing lines")), Table(columns=heads, rows=others, numeric=(0, 1), whole=(2,))]
     return tuple(blocks)
 
 
@@ -131,7 +136,7 @@ def _answer(found: Diagnosis, say: Say) -> Table:
     if found.gpu_index is not None:
         where.append(("GPU", str(found.gpu_index)))
     if found.detail:
-        where.append((say("detail"), say(found.detail)))
+        where.append((say("detail"), say(label(DETAILS, found.detail))))
     rows = (
         (say("phase"), found.phase if found.phase != "unknown" else say("unknown: the log does not tell")),
         (say("cause"), say(label(CAUSES, found.cause))),
