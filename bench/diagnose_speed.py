@@ -70,7 +70,8 @@ def main() -> int:
     found = diagnose_log(long_log(options.megabytes))
     seconds = time.perf_counter() - start
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"one log of {options.megabytes} MB, {found.lines:,} lines: {seconds:.1f} s, {options.megabytes / seconds:.1f} MB/s, peak {peak_mb:.0f} MB\n")
+    rate = f"{options.megabytes / seconds:.1f} MB/s, peak {peak_mb:.0f} MB"
+    print(f"one log of {options.megabytes} MB, {found.lines:,} lines: {seconds:.1f} s, {rate}\n")
     if found.requested_bytes != 2 * 2**30:
         sys.exit("the failure at the end of the long log was not found")
     return conclude([

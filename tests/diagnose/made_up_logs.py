@@ -6,7 +6,8 @@ from __future__ import annotations
 
 OOM2 = (
     "CUDA out of memory. Tried to allocate 640.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 211.06 MiB is "
-    "free. Including non-PyTorch memory, this process has 23.43 GiB memory in use. Of the allocated memory 22.70 GiB is "
+    "free. Including non-PyTorch memory, this process has 23.43 GiB memory in use. Of the allocated memory 22.70 "
+    "GiB is "
     "allocated by PyTorch, and 301.12 MiB is reserved by PyTorch but unallocated."
 )
 
@@ -83,7 +84,8 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
         (f"{SITE}/torch/distributed/fsdp/_state_dict_utils.py", "_full_post_state_dict_hook", "x = x.clone()"))),
     ("saving ZeRO-3 weights", "checkpoint", "save_gather", "device", True, python_stack(
         (f"{SITE}/transformers/trainer.py", "save_model", "state_dict = self.accelerator.get_state_dict(m)"),
-        (f"{SITE}/deepspeed/runtime/engine.py", "_zero3_consolidated_16bit_state_dict", "with GatheredParameters(p):"))),
+        (f"{SITE}/deepspeed/runtime/engine.py", "_zero3_consolidated_16bit_state_dict",
+         "with GatheredParameters(p):"))),
     ("merging an adapter", "checkpoint", None, "device", True, python_stack(
         ("merge.py", "<module>", "merged = model.merge_and_unload()"),
         (f"{SITE}/peft/tuners/lora/model.py", "_unload_and_optionally_merge", "target.merge()"),
@@ -107,7 +109,8 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
         (f"{SITE}/deepspeed/runtime/engine.py", "_configure_distributed_model", "self.module.to(self.device)"),
         (MODULE, "to", "return self._apply(convert)"))),
     ("resumed checkpoint", "load", None, "device", True, python_stack(
-        ("train.py", "main", "ckpt = torch.load('last.pt')"), (f"{SITE}/torch/serialization.py", "load", "return _load("))),
+        ("train.py", "main", "ckpt = torch.load('last.pt')"), (f"{SITE}/torch/serialization.py", "load",
+         "return _load("))),
     ("diffusion step", "forward", "activations", "device", True, python_stack(
         ("/comfy/execution.py", "execute", "output = get_output_data(obj)"),
         ("/comfy/samplers.py", "sample", "samples = sampler.sample(model_wrap)"),
@@ -146,17 +149,21 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
         (f"{SITE}/vllm/model_executor/models/llama.py", "forward", "x = self.down_proj(x)"))),
     ("vLLM old refusal", "kv_cache_allocation", "kv_cache", "device", True,
      "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV "
-     "cache (21632). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.\n"),
+     "cache (21632). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the "
+     "engine.\n"),
     ("vLLM no blocks", "kv_cache_allocation", "kv_cache", "device", True,
      "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
      "the engine.\n"),
     ("vLLM taken card", "startup", "other_process", "device", True,
-     "ValueError: Free memory on device cuda:1 (11.02/79.15 GiB) on startup is less than desired GPU memory utilization "
+     "ValueError: Free memory on device cuda:1 (11.02/79.15 GiB) on startup is less than desired GPU memory "
+     "utilization "
      "(0.92, 72.82 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"),
     ("vLLM unknown architecture", "startup", "compatibility", "no", True,
-     "ValueError: Model architectures ['SomethingForCausalLM'] are not supported for now. Supported architectures: []\n"),
+     "ValueError: Model architectures ['SomethingForCausalLM'] are not supported for now. Supported architectures: "
+     "[]\n"),
     ("vLLM preemption", "decode", "kv_cache", "device", False,
-     "WARNING 05-02 11:00:00 scheduler.py:1242] Sequence group 44 is preempted by PreemptionMode.RECOMPUTE mode because "
+     "WARNING 05-02 11:00:00 scheduler.py:1242] Sequence group 44 is preempted by PreemptionMode.RECOMPUTE mode "
+     "because "
      "there is not enough KV cache space.\n"),
     ("server prompt too long", "prefill", "configuration", "no", True,
      "ValueError: This model's maximum context length is 8192 tokens. However, you requested 9216 tokens.\n"),
@@ -171,7 +178,8 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
          (f"{SITE}/sglang/srt/models/qwen2.py", "forward", "x = self.act_fn(gate_up)"))),
     ("llama.cpp weights", "load", "weights", "device", True,
      "load_tensors: loading model tensors, this can take a while... (mmap = true)\n"
-     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device 1: cudaMalloc failed: out of memory\n"
+     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device 1: cudaMalloc failed: out of "
+     "memory\n"
      "alloc_tensor_range: failed to allocate CUDA1 buffer of size 9437184000\n"
      "llama_model_load: error loading model: unable to allocate CUDA1 buffer\n"),
     ("llama.cpp cache on Metal", "kv_cache_allocation", "kv_cache", "device", True,
@@ -186,7 +194,8 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
      "llama_model_load: error loading model: tensor 'output.weight' data is not within the file bounds, model is "
      "corrupted or incomplete\nllama_model_load_from_file_impl: failed to load model\n"),
     ("llama.cpp unknown architecture", "load", "compatibility", "no", True,
-     "llama_model_load: error loading model: error loading model architecture: unknown model architecture: 'newarch'\n"),
+     "llama_model_load: error loading model: error loading model architecture: unknown model architecture: "
+     "'newarch'\n"),
     ("llama.cpp pinned memory", "load", "host_ram", "host", False,
      "ggml_cuda_host_malloc: failed to allocate 512.00 MiB of pinned memory: out of memory\n"),
     ("llama.cpp prompt too long", "prefill", "configuration", "no", True,
@@ -223,7 +232,8 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
     ("array on the host", "unknown", "host_ram", "host", True,
      "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 7.45 GiB for an array with shape (100000, 10000)\n"),
     ("shared memory of workers", "data", "host_ram", "host", True,
-     "RuntimeError: DataLoader worker (pid 77) is killed by signal: Bus error. It is possible that dataloader's workers "
+     "RuntimeError: DataLoader worker (pid 77) is killed by signal: Bus error. It is possible that dataloader's "
+     "workers "
      "are out of shared memory. Please try to raise your shared memory limit.\n"),
     ("worker killed", "data", "host_ram", "host", True,
      "RuntimeError: DataLoader worker (pid 78) is killed by signal: Killed.\n"),
@@ -253,14 +263,17 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
      "flash_attn seems to be not installed.\n"),
     ("module absent", "environment", "compatibility", "no", True, "ModuleNotFoundError: No module named 'deepspeed'\n"),
     ("two devices", "unknown", "not_memory", "no", True,
-     "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!\n"),
+     "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and "
+     "cuda:1!\n"),
     ("gated model", "startup", "not_memory", "no", True,
      "huggingface_hub.errors.GatedRepoError: 401 Client Error.\nCannot access gated repo for url https://example\n"),
     ("TensorFlow backward", "backward", "activations", "device", True,
      "ResourceExhaustedError: OOM when allocating tensor with shape[32,512,64,64] and type float on "
-     "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc\n\t [[{{node gradients/conv2_grad/Conv2D}}]]\n"),
+     "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc\n\t [[{{node "
+     "gradients/conv2_grad/Conv2D}}]]\n"),
     ("TensorFlow, no failure", "unknown", None, "device", False,
-     "W tensorflow/core/common_runtime/bfc_allocator.cc:245] Allocator (GPU_0_bfc) ran out of memory trying to allocate "
+     "W tensorflow/core/common_runtime/bfc_allocator.cc:245] Allocator (GPU_0_bfc) ran out of memory trying to "
+     "allocate "
      "2.20GiB with freed_by_count=0. The caller indicates that this is not a failure, but may mean that there could be "
      "performance gains if more memory were available.\n"),
     ("JAX", "unknown", None, "device", True,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from capienza.errors import Message, Template, template
-
 from capienza.diagnose.filled import FILLED_BY
+from capienza.errors import Message, Template, template
 
 if TYPE_CHECKING:
     from capienza.diagnose.diagnosis import Diagnosis
