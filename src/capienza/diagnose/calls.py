@@ -313,6 +313,7 @@ CALLS: tuple[Call, ...] = (
         "startup",
         path=r"configuration_(?:utils|auto)\.py|image_processing_\w+\.py$|/hydra/|omegaconf/",
     ),
+    _call("load", code=r"temp_file\.write\("),
     _call(
         "startup",
         path=r"urllib3/|requests/|httpx/|httpcore/|huggingface_hub/(?:utils/_http|file_download|hf_api)",

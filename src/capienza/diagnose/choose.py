@@ -1,7 +1,8 @@
 """Which of many failing lines is the one: the root, not what followed from it.
 
 A stated cause comes before a general error, that before what a launcher or a dead engine says afterwards. Within one
-kind the first line is the root, because ranks and outer calls repeat it. A line that the run survived counts only where
+kind the first line is the root, because ranks and outer calls repeat it; an exception of a class that says nothing
+comes after one that does. A line that the run survived counts only where
 nothing ended it.
 """
 
@@ -37,22 +38,26 @@ def event_of(gathered: Gathered) -> Event | None:
         return None
     beside = [one for one in failures if one is not chosen and _is_near(one, chosen)]
     beside.sort(key=lambda one: (_RANKS[one.row.rank], abs(one.line - chosen.line)))
-    return Event(chosen, beside, chosen.is_fatal and not _is_survived(chosen, beside))
+    is_fatal = chosen.is_fatal and not _is_survived(chosen, failures, gathered.progress_line)
+    return Event(chosen, beside, is_fatal)
 
 
 def _first(failures: list[Failure]) -> Failure | None:
-    return min(failures, key=lambda one: (_RANKS[one.row.rank], one.line), default=None)
+    return min(failures, key=lambda one: (_RANKS[one.row.rank], one.row is python.OTHER, one.line), default=None)
 
 
 def _is_near(one: Failure, chosen: Failure) -> bool:
     return abs(one.line - chosen.line) <= NEAR_LINES and one.source in ("", chosen.source)
 
 
-def _is_survived(chosen: Failure, beside: list[Failure]) -> bool:
-    """A retry announced right after the failure, and no launcher that ends."""
-    return any(one.row.code.startswith("retry.") and 0 <= one.line - chosen.line <= 5 for one in beside) and not any(
-        one.row.rank == "consequence" for one in beside
-    )
+def _is_survived(chosen: Failure, failures: list[Failure], progress_line: int) -> bool:
+    """The run goes on: a retry is announced after the failure's last line, or steps are done after all failing lines."""
+    ends = [chosen, *(one for one in failures if one.is_fatal and one.row.rank != "notice")]
+    if progress_line > max(one.last_line for one in ends):
+        return True
+    retries = [one.last_line for one in failures if one.row.code.startswith("retry.") and not one.row.is_fatal]
+    retried = max(retries, default=-1)
+    return chosen.last_line + NEAR_LINES >= retried >= max(one.last_line for one in ends)
 
 
 def _cut(gathered: Gathered) -> Failure:

@@ -182,6 +182,8 @@ class Gatherer:
         self.gathered.figures.update(fact.figures)
         if row.phase == "*":
             return
+        if row.is_progress:
+            self.gathered.progress_line = fact.line
         mark = Mark(row.phase, fact.line, fact.text, row.code)
         if len(self._last_mark) < MOST_SOURCES:
             self._last_mark[fact.source] = mark

@@ -10,7 +10,8 @@ from capienza.diagnose.stack import Found, phase_of
 
 OVER_ALL = ("environment", "startup", "communication", "data")
 """Phases that a failing line settles whatever the stack: a missing kernel surfaces in a forward pass, and is none."""
-ANYWHERE = ("torch.class-only", "launcher.status")
+ASYNCHRONOUS = ("cuda.illegal-access", "cuda.assert", "cuda.assertion", "cuda.launch", "cuda.xid")
+"""Faults of a kernel that surface in a later call: the stack is that of whoever asked next."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ UNKNOWN = Place("unknown", None, "", "low")
 
 def place_of(failure: Failure, beside: list[Failure]) -> Place:
     """The phase of a failure; `beside` are the other lines of the same event, which may say more."""
-    found = stack_of(failure)
+    found = None if failure.row.code in ASYNCHRONOUS else stack_of(failure)
     topic = found.topic if found else ""
     if found is not None and found.is_teardown:  # it fails because something else did
         return UNKNOWN

@@ -306,6 +306,7 @@ ROWS = (
         "llamacpp.serving",
         "server is listening on | all slots are idle | http server listening | main: interactive mode on",
         "",
+        is_progress=True,
     ),
     enters(
         "llamacpp.prompt",

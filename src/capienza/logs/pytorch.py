@@ -74,7 +74,6 @@ ROWS = (
         "torch.cublas-alloc",
         "cublas_status_alloc_failed | cudnn_status_alloc_failed | cusolver_status_alloc_failed | "
         "cusparse_status_insufficient_resources",
-        memory="device",
     ),
     said(
         "torch.cublas-init",

@@ -30,7 +30,7 @@ class Said(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     groups named like the figures of `figures` are read (`unit` is that of numbers without one, `gpu` the index). An
     empty `phase` or `cause` is one that the line leaves open. `ends` marks a phase that the line reports as over.
     `is_fatal` is None where the line's own level tells; `is_wrapped` lines may go on in the next ones; `is_allocation`
-    lines are PyTorch's own, whose figures `allocation` reads.
+    lines are PyTorch's own, whose figures `allocation` reads; `is_progress` lines are written while the run does its work.
     """
 
     code: str
@@ -45,6 +45,7 @@ class Said(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_decimal: bool = False
     is_wrapped: bool = False
     is_allocation: bool = False
+    is_progress: bool = False
     detail: str = ""
 
 
@@ -66,7 +67,7 @@ def said(
 ) -> Said:
     """A row. Anchors are parted by ` | `.
 
-    In `pattern`, `<name>` is a size or number of that figure, `<n>` any number, a space any white space.
+    In `pattern`, `<name>` is a size or number of that figure, `<n>` any number, a space any white space, and ` ?` white space or none.
     """
     return Said(
         code=code,
@@ -85,13 +86,16 @@ def said(
     )
 
 
-def enters(code: str, anchors: str, phase: str, pattern: str = "", unit: str = "") -> Said:
+def enters(
+    code: str, anchors: str, phase: str, pattern: str = "", unit: str = "", *, is_progress: bool = False
+) -> Said:
     """A row of a line that says in which phase the engine is from now on ("" after a phase, before the next)."""
-    return said(code, anchors, pattern, rank="mark", phase=phase, memory="no", is_fatal=False, unit=unit)
+    row = said(code, anchors, pattern, rank="mark", phase=phase, memory="no", is_fatal=False, unit=unit)
+    return msgspec.structs.replace(row, is_progress=is_progress)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    text = pattern.replace(" ", r"\s+").replace("<n>", NUMBER)
+    text = pattern.replace(" ?", r"\s*").replace(" ", r"\s+").replace("<n>", NUMBER)
     for name in FIGURES:
         text = text.replace(f"<{name.removesuffix('_bytes')}>", rf"(?P<{name}>{SIZE}|{NUMBER})", 1)
     return re.compile(text.replace("<gpu>", r"(?P<gpu>\d{1,3})"), re.IGNORECASE)

@@ -64,7 +64,7 @@ ROWS = (
     ),
     enters(
         "tgi.warmup",
-        "method warmup encountered an error | warming up model | error: warmup(",
+        "method warmup encountered an error | warming up model | error: warmup( | unable to warmup model",
         "profile_warmup",
     ),
     enters(
@@ -87,7 +87,7 @@ ROWS = (
     said(
         "trt.requested",
         "requested amount of gpu memory | requested size was",
-        r"Requested amount of GPU memory \(<requested>\)|Requested size was <requested>",
+        r"Requested (?:amount of GPU memory \(|size was )<requested>",
         unit="B",
         memory="device",
         is_wrapped=True,

@@ -137,5 +137,6 @@ ROWS = (
         "decode batch",
         "decode",
         r"Decode batch[.,\s]",
+        is_progress=True,
     ),
 )

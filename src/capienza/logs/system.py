@@ -71,6 +71,29 @@ ROWS = (
         cause="host_ram",
         memory="host",
     ),
+    said(
+        "cluster.evicted-disk",
+        "low on resource: ephemeral-storage | exceeds the total limit of containers | ephemeral local storage usage",
+        r"ephemeral",
+        cause="disk",
+        memory="no",
+    ),
+    said(
+        "cluster.unschedulable",
+        "insufficient nvidia.com | insufficient amd.com | failedscheduling | unschedulable | reqnodenotavail | "
+        "requested node configuration is not available",
+        phase="startup",
+        cause="configuration",
+        memory="no",
+    ),
+    said(
+        "cluster.cancelled",
+        "due to time limit | due to preemption | cancelled at | deadlineexceeded",
+        r"due to|CANCELLED AT|DeadlineExceeded",
+        rank="error",
+        cause="not_memory",
+        memory="no",
+    ),
     # Data loading.
     said(
         "data.shm",
@@ -156,7 +179,7 @@ ROWS = (
     said(
         "hub.refused",
         "gatedrepoerror | repositorynotfounderror | 401 client error | 403 client error | 404 client error | "
-        "cannot access gated repo | is not a valid model identifier | we couldn't connect to | "
+        "cannot access gated repo | trying to access a gated repo | is not a valid model identifier | we couldn't connect to | "
         "localentrynotfounderror | entrynotfounderror | revisionnotfounderror | maxretryerror | consistency "
         "check failed | does not appear to have a file named | is not a local folder | incompletereaderror | "
         "429 client error | hferror | hfhubhttperror | offlinemodeisenabled | max retries exceeded | name or "

@@ -121,6 +121,13 @@ ROWS = (
         memory="device",
     ),
     said(
+        "retry.announced",
+        "retrying | retry with | trying again | falling back | will retry | skipping",
+        r"(?:out of memory|\bOOM\b|allocat).{0,100}\b(?:retry|trying again|falling back|skipping)",
+        is_fatal=False,
+        memory="device",
+    ),
+    said(
         "retry.tiled",
         "ran out of memory when regular vae",
         is_fatal=False,
@@ -176,7 +183,15 @@ ROWS = (
         "hf.train-step",
         "'loss':",
         "",
-        r"\{'loss': [0-9.]+",
+        r"\{'loss': '?[0-9.]+",
+        is_progress=True,
+    ),
+    enters(
+        "train.step",
+        "loss",
+        "",
+        r"^\W*(?:epoch|step|iter(?:ation)?|global.?step)\W{0,3}\d[\d/,. ]*\b.{0,80}?loss\W{0,3}\d",
+        is_progress=True,
     ),
     enters(
         "hf.eval",

@@ -264,9 +264,14 @@ ROWS = (
     enters(
         "vllm.ready",
         "graph capturing finished | init engine (profile, create kv cache | application startup complete | "
-        "uvicorn running on | avg prompt throughput | processed prompts: | starting vllm api server | added "
-        "request",
+        "uvicorn running on | starting vllm api server | added request",
         "",
         r"(?!.*failed)",
+    ),
+    enters(
+        "vllm.serving",
+        "avg prompt throughput | processed prompts:",
+        "",
+        is_progress=True,
     ),
 )
