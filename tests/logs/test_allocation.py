@@ -46,8 +46,8 @@ def test_messages_of_2_x(asked, used, allocated, free, spare, gpu):
     text = (
         f"CUDA out of memory. Tried to allocate {printed(asked)}. GPU {gpu} has a total capacity of 79.15 GiB of which "
         f"{printed(free)} is free. Including non-PyTorch memory, this process has {printed(used)} memory in use. Of "
-        f"the allocated memory {printed(allocated)} is allocated by PyTorch, and {printed(spare)} is reserved by PyTorch "
-        "but unallocated."
+        f"the allocated memory {printed(allocated)} is allocated by PyTorch, and {printed(spare)} is reserved by "
+        "PyTorch but unallocated."
     )
     found = allocation_of(text)
     assert found.gpu == gpu

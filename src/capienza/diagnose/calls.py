@@ -45,7 +45,7 @@ CALLS: tuple[Call, ...] = (
     # Exporting and saving. Quantising for export is of the same kind: it writes another model.
     _call(
         "checkpoint",
-        r"fasterquant|quantize_model|quantize|_quantize|oneshot|gptq_\w+|awq_\w+|merge_and_unload"
+        r"fasterquant|quantize|_quantize|quantize_(?:model|weight|layer|module|block)\w*|oneshot|gptq_\w+|awq_\w+|merge_and_unload"
         r"|_unload_and_optionally_merge|merge_adapter|unload_and_\w+|unsloth_save_model|save_pretrained_\w+"
         r"|convert_to_\w+",
         r"(?i)gptq|awq|quanti|llmcompressor|peft|unsloth|merge|hqq|autoround|auto_round|neural_compressor|onnx"
@@ -55,7 +55,7 @@ CALLS: tuple[Call, ...] = (
     _call(
         "checkpoint",
         code=(
-            r"\.merge_and_unload\(|\.quantize\(|\.fasterquant\(|\btorch\.onnx\.export\(|save_pretrained_(?:merged"
+            r"\.merge_and_unload\(|\.quantize\(|^oneshot\(|\.fasterquant\(|\btorch\.onnx\.export\(|save_pretrained_(?:merged"
             r"|gguf)\("
         ),
     ),
@@ -257,20 +257,25 @@ CALLS: tuple[Call, ...] = (
     _call(
         "prefill",
         r"_?prefill|_prefill_\w+|prefill_\w+|forward_extend|forward_prefill|_forward_prefill|run_prefill"
-        r"|_get_prompt_logprobs\w*|get_prompt_logprobs|_execute_mm_encoder|embed_multimodal"
-        r"|get_multimodal_embeddings|get_image_features|get_video_features|get_vision_features|encode_image"
-        r"|encode_images|context_attention_fwd|chunk_\w*(?:fwd|rule)\w*|mamba_chunk_scan\w*|ssd_chunk\w*"
-        r"|_chunk_scan\w*|prepare_prefill|process_prompt|_process_image_input|get_image_embeds?|_encode_image"
-        r"|_chunk_state_fwd|prompt_logprobs",
+        r"|_get_prompt_logprobs\w*|get_prompt_logprobs|_execute_mm_encoder|context_attention_fwd|prepare_prefill"
+        r"|process_prompt|prompt_logprobs",
     ),
+    _call("prefill", path=r"ops/prefill\w*\.py|context_flashattention|prefix_prefill"),
+    _call("prefill", code=r"\bself\._?prefill\(|\.forward_extend\(|prefill_outputs\b|is_prefill=True"),
+    # A whole sequence or its images at once: prefill when it is served, a forward pass when it is trained.
     _call(
-        "prefill",
-        path=r"fla/ops/chunk|ops/prefill\w*\.py|context_flashattention|prefix_prefill",
-        topic="",
+        "whole",
+        r"embed_multimodal|get_multimodal_embeddings|get_\w*(?:image|video|vision|audio)_(?:features|embeds?\w*)"
+        r"|encode_(?:images?|videos?)|_encode_image|_process_(?:image|video|audio)_input|chunk_\w*(?:fwd|rule)\w*"
+        r"|\w*chunk_(?:scan|state)\w*|ssd_chunk\w*",
     ),
+    _call("whole", path=r"fla/ops/\w*chunk|fla/ops/\w+/chunk"),
     _call(
-        "prefill",
-        code=r"\bself\._?prefill\(|\.forward_extend\(|prefill_outputs\b|is_prefill=True|\bchunk_gated_delta_rule\w*\(",
+        "whole",
+        code=(
+            r"\bchunk_gated_delta_rule\w*\(|\bself\.(?:visual|vision_tower|vision_model|vision_encoder|image_encoder"
+            r"|audio_tower|vpm)\("
+        ),
     ),
     _call(
         "decode",
@@ -294,6 +299,7 @@ CALLS: tuple[Call, ...] = (
         r"|preprocess_function|prepare_dataset|_prepare_dataset",
         r"torch/utils/data|datasets/|data_?loader|dataset|data_collator|collat",
     ),
+    _call("data", path=r"/datasets/(?:builder|arrow_dataset|table|features/|packaged_modules/)"),
     _call(
         "environment",
         r"_lazy_init|_cuda_init|_check_driver",

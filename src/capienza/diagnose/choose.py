@@ -51,7 +51,7 @@ def _is_near(one: Failure, chosen: Failure) -> bool:
 
 
 def _is_survived(chosen: Failure, failures: list[Failure], progress_line: int) -> bool:
-    """The run goes on: a retry is announced after the failure's last line, or steps are done after all failing lines."""
+    """The run goes on: a retry is announced after the failure, or steps are done after all failing lines."""
     ends = [chosen, *(one for one in failures if one.is_fatal and one.row.rank != "notice")]
     if progress_line > max(one.last_line for one in ends):
         return True

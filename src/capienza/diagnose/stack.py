@@ -7,6 +7,7 @@ They are given in `CONTAINS`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -15,23 +16,28 @@ from capienza.diagnose.calls import CALLS, Call
 from capienza.logs.frames import Frame
 
 CONTAINS: dict[str, frozenset[str]] = {
-    "eval": frozenset({"forward", "prefill", "decode", "generate", "logits"}),
-    "graph_capture": frozenset({"forward", "profile_warmup", "prefill", "decode", "startup"}),
-    "profile_warmup": frozenset({"forward", "prefill", "decode", "generate", "startup"}),
-    "backward": frozenset({"forward"}),
-    "prefill": frozenset({"forward", "generate"}),
+    "eval": frozenset({"forward", "whole", "prefill", "decode", "generate", "logits"}),
+    "graph_capture": frozenset({"forward", "whole", "profile_warmup", "prefill", "decode", "startup"}),
+    "profile_warmup": frozenset({"forward", "whole", "prefill", "decode", "generate", "startup"}),
+    "backward": frozenset({"forward", "whole"}),
+    "prefill": frozenset({"forward", "whole", "generate"}),
     "decode": frozenset({"forward", "generate"}),
     "generate": frozenset({"forward"}),
     "checkpoint": frozenset({"forward", "load", "communication"}),
     "load": frozenset({"forward", "data"}),
     "data": frozenset({"forward", "startup"}),
     "serve": frozenset({"forward"}),
+    "whole": frozenset({"forward"}),
     "step": frozenset({"forward"}),
 }
-"""Outer phase to the inner ones that it takes over. `generate`, `serve` and `step` are no phases: see `STANDS_FOR`."""
+"""Outer phase to the inner ones that it takes over. `generate`, `serve`, `step`, `whole` are none: see `STANDS_FOR`."""
 
 STANDS_FOR = {"teardown": "unknown", "generate": "unknown", "serve": "unknown", "step": "unknown"}
 """Prefill or decode, or any part of a training step: the stack alone does not tell."""
+
+
+SERVERS = re.compile(r"(?:^|/)(?:vllm|sglang|text_generation_server|lmdeploy|tensorrt_llm)/")
+"""Paths of engines that only serve."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -48,10 +54,12 @@ def phase_of(stack: Sequence[Frame]) -> Found | None:
     """The phase of a stack, outermost call first. None where no call is known."""
     found: Found | None = None
     topic = ""
+    is_served = any(SERVERS.search(frame.path) for frame in stack)
     for frame in reversed(stack):
         call = known_call(frame)
         if call is None:
             continue
+        is_served = is_served or call.phase in ("generate", "serve")
         if found is None:
             topic = call.topic
             found = Found(call.phase, frame, call.is_weak, topic)
@@ -59,7 +67,10 @@ def phase_of(stack: Sequence[Frame]) -> Found | None:
             found = Found(call.phase, frame, call.is_weak, topic)
     if found is None:
         return None
-    return Found(STANDS_FOR.get(found.phase, found.phase), found.frame, found.is_weak, topic, found.phase == "teardown")
+    phase = STANDS_FOR.get(found.phase, found.phase)
+    if phase == "whole":
+        phase = "prefill" if is_served else "forward"
+    return Found(phase, found.frame, found.is_weak, topic, found.phase == "teardown")
 
 
 def known_call(frame: Frame) -> Call | None:

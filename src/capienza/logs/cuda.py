@@ -14,9 +14,9 @@ ROWS = (
         "cuda error: out of memory | cuda error 2 | cudaerrormemoryallocation | cuda_error_out_of_memory | hip "
         "error: out of memory | hiperroroutofmemory | cudamalloc failed: out of memory | hipmalloc failed: out "
         "of memory | cuda failure 2 | cuda runtime (out of memory) | error out of memory at line",
-        r"(?:CUDA|HIP) error: out of memory|CUDA error 2\b|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
-        r"|hipErrorOutOfMemory|(?:cuda|hip)Malloc failed: out of memory|Cuda Runtime \(out of memory\)|Error "
-        r"out of memory at line",
+        r"^(?!.*failed to allocate \S+ \(.*from device).*(?:(?:CUDA|HIP) error: out of memory|CUDA error 2\b"
+        r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|(?:cuda|hip)Malloc failed: out of "
+        r"memory|Cuda Runtime \(out of memory\)|Error out of memory at line)",
         memory="device",
     ),
     said(

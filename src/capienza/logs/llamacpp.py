@@ -206,6 +206,15 @@ ROWS = (
         is_fatal=None,
     ),
     said(
+        "llamacpp.truncated",
+        "truncating input prompt | input truncated",
+        rank="notice",
+        phase="prefill",
+        cause="configuration",
+        memory="no",
+        is_fatal=False,
+    ),
+    said(
         "llamacpp.slots",
         "failed to find a memory slot | failed to find kv cache slot | failed to find free space in the kv "
         "cache | kv cache is full | could not find a kv slot",

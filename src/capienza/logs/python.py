@@ -17,6 +17,11 @@ _NO_MEMORY = frozenset({
     "ModuleNotFoundError", "ImportError", "ConnectionError", "BrokenPipeError", "EOFError", "TimeoutError",
     "ScannerError", "ParserError", "CalledProcessError", "OverflowError", "KeyboardInterrupt",
 })  # fmt: skip
+_OFTEN_NO_MEMORY = frozenset({"ValueError", "AssertionError"})
+_MEMORY = re.compile(
+    r"memor|alloc|\b(?:fits?|space|GPUs?|RAM|cache|buffer|devices?|load|create)\b|[KMGT]i?B\b", re.IGNORECASE
+)
+"""Words that a lack of memory would bring into the text of an exception of those classes."""
 _ENVIRONMENT = frozenset({"ModuleNotFoundError", "ImportError"})
 
 MISSING = said("python.import", "", rank="error", phase="environment", cause="compatibility", memory="no")
@@ -36,4 +41,6 @@ def exception_of(words: str) -> Said | None:
     name = match[1].rpartition(".")[2]
     if name in _ENVIRONMENT:
         return MISSING
+    if name in _OFTEN_NO_MEMORY and words[match.end() :].strip() and not _MEMORY.search(words, match.end()):
+        return CODE
     return CODE if name in _NO_MEMORY else OTHER

@@ -30,7 +30,7 @@ class Said(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     groups named like the figures of `figures` are read (`unit` is that of numbers without one, `gpu` the index). An
     empty `phase` or `cause` is one that the line leaves open. `ends` marks a phase that the line reports as over.
     `is_fatal` is None where the line's own level tells; `is_wrapped` lines may go on in the next ones; `is_allocation`
-    lines are PyTorch's own, whose figures `allocation` reads; `is_progress` lines are written while the run does its work.
+    lines are PyTorch's own, whose figures `allocation` reads; `is_progress` lines are written while the run works.
     """
 
     code: str
@@ -67,7 +67,8 @@ def said(
 ) -> Said:
     """A row. Anchors are parted by ` | `.
 
-    In `pattern`, `<name>` is a size or number of that figure, `<n>` any number, a space any white space, and ` ?` white space or none.
+    In `pattern`, `<name>` is a size or number of that figure, `<n>` any number, a space any white space, and ` ?`
+    white space or none.
     """
     return Said(
         code=code,

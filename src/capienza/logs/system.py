@@ -32,7 +32,7 @@ ROWS = (
     ),
     said(
         "host.sigkill",
-        "sigkill | signal 9 | exit code 137 | exited with code 137 | exitcode: -9 | exit code: 137 | return "
+        "sigkill | signal: killed | signal 9 | exit code 137 | exited with code 137 | exitcode: -9 | exit code: 137 | return "
         "code = -9 | exit status -9 | exit code -9 | exit status 137 | killed by signal: killed | exitcode -9 "
         "| exitcode 137 | exitcode: 137 | code=137",
         r"(?!.*sigkill_handler)(?!.*DataLoader)",
@@ -137,7 +137,7 @@ ROWS = (
         "data.shape",
         "unable to create tensor, you should probably | too many dimensions 'str' | asking to pad but the "
         "tokenizer | text input must be of type | column names don't match | schema at index | stack expects "
-        "each tensor to be equal size",
+        "each tensor to be equal size | expected sequence of length | datasetgenerationerror | arrowinvalid",
         phase="data",
         cause="not_memory",
         memory="no",
@@ -179,7 +179,8 @@ ROWS = (
     said(
         "hub.refused",
         "gatedrepoerror | repositorynotfounderror | 401 client error | 403 client error | 404 client error | "
-        "cannot access gated repo | trying to access a gated repo | is not a valid model identifier | we couldn't connect to | "
+        "cannot access gated repo | trying to access a gated repo | is not a valid model identifier | we couldn't "
+        "connect to | "
         "localentrynotfounderror | entrynotfounderror | revisionnotfounderror | maxretryerror | consistency "
         "check failed | does not appear to have a file named | is not a local folder | incompletereaderror | "
         "429 client error | hferror | hfhubhttperror | offlinemodeisenabled | max retries exceeded | name or "

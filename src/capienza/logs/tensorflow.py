@@ -89,8 +89,9 @@ ROWS = (
     ),
     said(
         "jax.allocate",
-        "out of memory while trying to allocate | out of memory allocating",
-        r"Out of memory (?:while trying to allocate|allocating) <requested>",
+        "out of memory while trying to allocate | out of memory allocating | failed to allocate request for",
+        r"(?:Out of memory (?:while trying to allocate|allocating) |Failed to allocate request for \S+ \()<requested>"
+        r"(?:\) on device ordinal <gpu>)?",
         unit="B",
         memory="device",
     ),
