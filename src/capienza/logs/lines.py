@@ -11,12 +11,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 PIECE_CHARACTERS = 16_384
 """Longest text given on at once; a longer line comes in pieces, broken at a space where it has one near."""
 MOST_REWRITES = 64
 """Pieces of a progress bar that are given on; of more, the first and the last ones are."""
 
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_MESSAGES = ("log", "message", "msg", "MESSAGE", "text")
+"""Names under which loggers keep the message of a line."""
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -76,11 +80,29 @@ class LineReader:
             yield from self._pieces(head)
 
     def _pieces(self, line: str) -> Iterator[Line]:
-        for text in rewrites(cleaned(line)):
+        for text in rewrites(cleaned(unpacked(line))):
             for start in range(0, len(text), PIECE_CHARACTERS):
                 yield Line(self._number, text[start : start + PIECE_CHARACTERS])
             if not text:
                 yield Line(self._number, "")
+
+
+def unpacked(line: str) -> str:
+    """The message of a line that a container or a logger wrote as a JSON object; any other line as it is.
+
+    Its own line feeds become carriage returns, which start a text of the same line.
+    """
+    if not line.startswith('{"') or not line.rstrip().endswith("}"):
+        return line
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.DecodeError, ValueError):
+        return line
+    message: str | None = next((found[name] for name in _MESSAGES if isinstance(found.get(name), str)), None)
+    if message is None:
+        return line
+    is_warning = str(found.get("level", "")).lower().startswith("warn")
+    return ("WARNING: " if is_warning else "") + message.rstrip("\n").replace("\n", "\r")
 
 
 def cleaned(text: str) -> str:

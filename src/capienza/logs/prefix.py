@@ -15,9 +15,11 @@ _PREFIXES = re.compile(
       \(?(?P<worker>[A-Za-z_][\w.-]*[ ]pid=\d+)(?:,[ ]ip=[^)]*)?\)[ ]?
     | \[(?P<rank>rank\d+)\]:[ ]?
     | \[(?P<mpi>\d+,\d+)\]<std(?:err|out)>:[ ]?
-    | (?P<srun>\d{1,4}):[ ](?=[ ]*(?:File[ ]"|Traceback|[\w.]+(?:Error|Exception):))
+    | (?P<srun>\d{1,4}):[ ]
     | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?
       (?:[ ](?P<part>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\]?:?[ ]?
+      (?:std(?:err|out)[ ][FP][ ]|(?:-[ ][\w.]+[ ])?-[ ](?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]-[ ](?:[\w.]+[ ]-[ ])?
+        |\|[ ](?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]+\|[ ][\w.:<>]+[ ]-[ ])?
     | \[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\][ ]
     | \[TRT-LLM\][ ]
     | \[(?P<trt>RANK[ ]\d+)\][ ]

@@ -7,7 +7,7 @@ import re
 from capienza.logs.said import Said, said
 
 _LAST = re.compile(
-    r"^(?:E\s+)?(?:\S{1,60}\s)?((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Failure)|StopIteration|SystemExit|Exception|AssertionError))(?::\s|$)"
+    r"^\s*(?:E\s+)?(?:\S{1,60}\s)?((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Failure)|StopIteration|SystemExit|Exception|AssertionError))(?::\s|$)"
 )
 _NO_MEMORY = frozenset({
     "KeyError", "AttributeError", "TypeError", "NameError", "IndexError", "FileNotFoundError", "PermissionError",

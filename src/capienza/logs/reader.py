@@ -60,7 +60,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class _Open(msgspec.Struct):
-    """A message that may go on in the next lines."""
+    """A message that may go on in the next lines: `text` joined at words, `glued` where a terminal cut inside one."""
 
     row: Said
     line: int
@@ -68,8 +68,9 @@ class _Open(msgspec.Struct):
     level: str
     first: str
     text: str
+    glued: str
     figures: dict[str, int] | None
-    lines_left: int = 5
+    lines_left: int = 8
 
 
 class _Named(msgspec.Struct):
@@ -123,25 +124,28 @@ class FactReader:
                 self._call.neighbours_left -= 1
                 return
         rows, waiting = known(words)
-        before, self._before = self._before, words
+        before, self._before = self._before, words if words.strip() else self._before
         if not rows and before and not self._open and BROKEN.search(words, 0, 200):
-            words = f"{before[-200:].rstrip()} {words.lstrip()}"
-            rows, waiting = known(words)
+            for joined in (f"{before[-200:].rstrip()} {words.lstrip()}", f"{before[-200:]}{words}"):
+                rows, waiting = known(joined)
+                if rows or waiting:
+                    words = joined
+                    break
         code = None if any(row.rank in ("cause", "error") for row, _ in rows) else code_of(words)
         if code is not None:
             yield from self._with_code(code, line, source)
         elif self._call is not None:
             yield from self._without_code()
-        if self._open:
+        if self._open and words.strip():
             yield from self._went_on(words, source, is_other=bool(rows))
         if rows or waiting:
             level = level_of(line.text, words)
             for row, figures in rows:
                 yield _said(row, line.number, source, level, words, figures)
                 if row.is_wrapped:
-                    self._open.append(_Open(row, line.number, source, level, words, words, figures))
+                    self._open.append(_Open(row, line.number, source, level, words, words, words, figures))
             for row in waiting:
-                self._open.append(_Open(row, line.number, source, level, words, words, None))
+                self._open.append(_Open(row, line.number, source, level, words, words, words, None))
         elif words.startswith(_CHAINED):
             yield Fact(kind="chained", line=line.number, source=source, text=words[:80])
 
@@ -168,14 +172,15 @@ class FactReader:
 
     def _went_on(self, words: str, source: str, *, is_other: bool) -> Iterator[Fact]:
         for message in list(self._open):
-            if message.source != source:
-                continue
+            if source and message.source != source:
+                continue  # a wrapped line begins without the name of its process
             message.lines_left -= 1
             if is_other or message.lines_left < 0 or len(message.text) > AT_ONCE + len(message.first):
                 self._open.remove(message)
                 continue
-            message.text = f"{message.text} {words.strip()}"
-            figures = matched(message.row, message.text)
+            message.text = f"{message.text.rstrip()} {words.strip()}"
+            message.glued += words
+            figures = most([matched(message.row, message.text), matched(message.row, message.glued)])
             if figures is not None and (message.figures is None or len(figures) > len(message.figures)):
                 message.figures = figures
                 yield _said(message.row, message.line, source, message.level, message.first, figures)
@@ -240,6 +245,11 @@ def matched(row: Said, text: str) -> dict[str, int] | None:
         return {}
     match = row.pattern.search(text)
     return None if match is None else figures_of(row, match)
+
+
+def most(found: list[dict[str, int] | None]) -> dict[str, int] | None:
+    """The reading with the most figures; the first of equals."""
+    return max((figures for figures in found if figures is not None), key=len, default=None)
 
 
 class LogReader:

@@ -32,8 +32,8 @@ ROWS = (
     ),
     said(
         "host.sigkill",
-        "sigkill | signal: killed | signal 9 | exit code 137 | exited with code 137 | exitcode: -9 | exit code: 137 | return "
-        "code = -9 | exit status -9 | exit code -9 | exit status 137 | killed by signal: killed | exitcode -9 "
+        "sigkill | signal: killed | signal 9 | exit code 137 | exited with code 137 | exitcode: -9 | exit code: 137 | "
+        "return code = -9 | exit status -9 | exit code -9 | exit status 137 | killed by signal: killed | exitcode -9 "
         "| exitcode 137 | exitcode: 137 | code=137",
         r"(?!.*sigkill_handler)(?!.*DataLoader)",
         rank="error",
