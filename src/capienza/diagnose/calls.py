@@ -45,7 +45,8 @@ CALLS: tuple[Call, ...] = (
     # Exporting and saving. Quantising for export is of the same kind: it writes another model.
     _call(
         "checkpoint",
-        r"fasterquant|quantize|_quantize|quantize_(?:model|weight|layer|module|block)\w*|oneshot|gptq_\w+|awq_\w+|merge_and_unload"
+        r"fasterquant|quantize|_quantize|quantize_(?:model|weight|layer|module|block)\w*|oneshot"
+        r"|gptq_\w+|awq_\w+|merge_and_unload"
         r"|_unload_and_optionally_merge|merge_adapter|unload_and_\w+|unsloth_save_model|save_pretrained_\w+"
         r"|convert_to_\w+",
         r"(?i)gptq|awq|quanti|llmcompressor|peft|unsloth|merge|hqq|autoround|auto_round|neural_compressor|onnx"
@@ -55,7 +56,8 @@ CALLS: tuple[Call, ...] = (
     _call(
         "checkpoint",
         code=(
-            r"\.merge_and_unload\(|\.quantize\(|^oneshot\(|\.fasterquant\(|\btorch\.onnx\.export\(|save_pretrained_(?:merged"
+            r"\.merge_and_unload\(|\.quantize\(|^oneshot\(|\btorch\.jit\.trace\(|\btorch\.export\.export\("
+            r"|\.fasterquant\(|\btorch\.onnx\.export\(|save_pretrained_(?:merged"
             r"|gguf)\("
         ),
     ),
@@ -160,6 +162,11 @@ CALLS: tuple[Call, ...] = (
         "load",
         code=rf"\b{_MODEL}(?:\[\w+\])?\s*\.(?:to|cuda|half|bfloat16|float|to_empty|xpu|npu)\(|\.from_pretrained\(|\btorch\.load\(|\.load_state_dict\(|\bload_(?:model|checkpoint|weights|file|pretrained|state_dict)\w*\(|AutoModel\w*\(|\bLlama\(\s*$|\bget_peft_model\(|load_checkpoint_and_dispatch\(|safe_open\(|dispatch_model\(",
     ),
+    _call(
+        "load",
+        r"create_lora_\w+|_?load_(?!data|image|audio|video|batch|conf|token|args|env|yaml|json|sample|example|text|csv)\w+",
+    ),
+    _call("load", code=rf"\bdeepcopy\(\s*(?:self\.)?{_MODEL}\)", topic="copy"),
     # Backward.
     _call(
         "backward",
@@ -189,7 +196,7 @@ CALLS: tuple[Call, ...] = (
     _call(
         "profile_warmup",
         r"profile_run|_dummy_run|profile\w*_run|determine_num_available_blocks|determine_available_memory"
-        r"|profile_num_available_blocks|_dummy_(?:sampler|pooler)_run\w*|_run_mm_encoder_dummy|warmup|warm_up"
+        r"|Warmup|profile_num_available_blocks|_dummy_(?:sampler|pooler)_run\w*|_run_mm_encoder_dummy|warmup|warm_up"
         r"|_warm_?up\w*|warmup_\w+|kernel_warmup|compile_or_warm_up_model|profile_cudagraph_memory"
         r"|profile_multimodal\w*|_profile_multimodal|maybe_profile_\w+|autotune|_autotune\w*|run_autotuner\w*"
         r"|estimate_max_\w+|_estimate_\w+_memory|run_warmup",
@@ -203,7 +210,7 @@ CALLS: tuple[Call, ...] = (
     ),
     _call(
         "kv_cache_allocation",
-        r"initialize_cache|_initialize_kv_caches?|initialize_kv_caches?\w*|_?allocate_kv_cache\w*"
+        r"_?allocate_\w*cache\w*|initialize_cache|_initialize_kv_caches?|initialize_kv_caches?\w*|_?allocate_kv_cache\w*"
         r"|_allocate_kv_cache\w*|init_kv_cache|init_cache_engine|_init_cache_engine|init_memory_pool"
         r"|_init_pools|init_memory_pools?|profile_max_num_token\w*|raise_if_cache_size_invalid"
         r"|_check_enough_kv_cache_memory|check_enough_kv_cache_memory|get_kv_cache_configs?|_create_buffers"
@@ -213,7 +220,7 @@ CALLS: tuple[Call, ...] = (
     _call(
         "kv_cache_allocation",
         path=(
-            r"worker/cache_engine\.py|mem_cache/memory_pool\.py|models/cache_manager\.py|flash_causal_lm/kv_cache"
+            r"cache_engine\.py|mem_cache/memory_pool\.py|models/cache_manager\.py|flash_causal_lm/kv_cache"
             r"|layers/attention/kv_cache\.py"
         ),
     ),
@@ -230,8 +237,17 @@ CALLS: tuple[Call, ...] = (
         r"|eval_model|evaluate_\w+|eval_\w+|run_eval\w*|run_validation|log_validation|do_eval|do_validation"
         r"|validate_\w+|valid|valid_step|valid_epoch|_run_sanity_check|_?run_evaluate|test_epoch|test_step"
         r"|testing|_?maybe_log_save_evaluate|_evaluate|compute_metrics|on_validation_\w+|val_dataloader_loop"
-        r"|validate_one_epoch|evaluate_one_epoch)",
+        r"|validate_one_epoch|evaluate_one_epoch|test|test_loop|test_model|inference_on_dataset|simple_evaluate"
+        r"|_?loglikelihood\w*|val_loop)",
         r"^(?!.*(?:llama_cpp|/torch/(?:_dynamo|_inductor|fx|jit)|ast\.py|pydantic|config|/vllm/|/sglang/))",
+    ),
+    _call(
+        "eval",
+        path=(
+            r"^(?!.*/(?:torch|pandas|pydantic|sympy|vllm|sglang)/)"
+            r"(?:.*/)?(?:(?:val|eval)(?:id|uat)?(?:e|ion|or)?(?:_\w+)?\.py$|evaluation/|lm_eval/"
+            r"|opencompass/)"
+        ),
     ),
     _call(
         "eval",
@@ -241,7 +257,8 @@ CALLS: tuple[Call, ...] = (
     _call(
         "eval",
         code=(
-            r"preds\w* = .{0,60}torch\.cat\(|all_(?:preds|logits|outputs|labels)\b.{0,40}(?:torch\.cat|append"
+            r"preds\w* = .{0,60}torch\.cat\(|torch\.(?:cat|concat\w*|stack|vstack)\(\(?\[?all_\w+"
+            r"|all_(?:preds|logits|outputs|labels)\b.{0,40}(?:torch\.cat|append"
             r"|nested_concat)|nested_concat\("
         ),
         topic="eval",
@@ -250,13 +267,14 @@ CALLS: tuple[Call, ...] = (
         "eval",
         code=(
             r"\btrainer\.(?:evaluate|predict|validate)\(|\b(?:evaluate|validate|validation|run_validation|run_eval"
-            r"|do_eval|do_test|eval_model|evaluate_model)\(\s*(?!\w*expr)"
+            r"|do_eval|do_test|eval_model|evaluate_model)\(\s*(?!\w*expr)|\b(?:val|valid|test)_loop\.run\(|\.val_step\("
+            r"|trainer\.test\("
         ),
     ),
     # Serving: prefill and decode where one can be told from the other.
     _call(
         "prefill",
-        r"_?prefill|_prefill_\w+|prefill_\w+|forward_extend|forward_prefill|_forward_prefill|run_prefill"
+        r"_?[Pp]refill|_prefill_\w+|prefill_\w+|forward_extend|forward_prefill|_forward_prefill|run_prefill"
         r"|_get_prompt_logprobs\w*|get_prompt_logprobs|_execute_mm_encoder|context_attention_fwd|prepare_prefill"
         r"|process_prompt|prompt_logprobs",
     ),
@@ -279,7 +297,7 @@ CALLS: tuple[Call, ...] = (
     ),
     _call(
         "decode",
-        r"forward_decode|_forward_decode|decode_step|_decode_step|decode_one_token|decode_n_tokens"
+        r"Decode|forward_decode|_forward_decode|decode_step|_decode_step|decode_one_token|decode_n_tokens"
         r"|_reorder_cache|reorder_cache|batch_repeat_interleave|_temporary_reorder_cache|run_decode"
         r"|event_loop_\w*decode|fused_recurrent_\w+|selective_state_update|paged_attention_v\d|check_decode_mem"
         r"|retract_decode|update_running_batch|prepare_for_decode|decode_batch",

@@ -16,12 +16,12 @@ from capienza.diagnose.calls import CALLS, Call
 from capienza.logs.frames import Frame
 
 CONTAINS: dict[str, frozenset[str]] = {
-    "eval": frozenset({"forward", "whole", "prefill", "decode", "generate", "logits"}),
-    "graph_capture": frozenset({"forward", "whole", "profile_warmup", "prefill", "decode", "startup"}),
-    "profile_warmup": frozenset({"forward", "whole", "prefill", "decode", "generate", "startup"}),
+    "eval": frozenset({"serve", "forward", "whole", "prefill", "decode", "generate", "logits"}),
+    "graph_capture": frozenset({"serve", "forward", "whole", "profile_warmup", "prefill", "decode", "startup"}),
+    "profile_warmup": frozenset({"serve", "forward", "whole", "prefill", "decode", "generate", "startup"}),
     "backward": frozenset({"forward", "whole"}),
-    "prefill": frozenset({"forward", "whole", "generate"}),
-    "decode": frozenset({"forward", "generate"}),
+    "prefill": frozenset({"serve", "forward", "whole", "generate"}),
+    "decode": frozenset({"serve", "forward", "generate"}),
     "generate": frozenset({"forward"}),
     "checkpoint": frozenset({"forward", "load", "communication"}),
     "load": frozenset({"forward", "data"}),
