@@ -351,7 +351,7 @@ CALLS: tuple[Call, ...] = (
     _call(
         "startup",
         code=(
-            r"json\.loads?\(\s*(?:\w*conf|f\b|cfg)|yaml\.(?:safe_|full_)?load\(|OmegaConf\.load|parse_args\("
+            r"json\.loads?\(\s*(?:\w*conf|f\b|cfg|[^)]{0,40}conf)|yaml\.(?:safe_|full_)?load\(|OmegaConf\.load|parse_args\("
             r"|HfArgumentParser|parse_json_file\("
         ),
     ),

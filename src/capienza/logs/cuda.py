@@ -82,7 +82,7 @@ ROWS = (
         "symbol lookup error | cuda_home environment variable | nvcc not found | cuda setup failed | "
         "cadam32bit_grad_fp32 | cget_managed_ptr | cget_col_row_stats | detected cuda version | compiled with "
         "cuda | was compiled against | error: could not load library libcud | unable to load any of {libcud | "
-        "requires a gpu with",
+        "requires a gpu with | ptxas fatal | ptxas error | peer access is not supported",
         r"(?!.*\bwarn)",
         phase="environment",
         cause="compatibility",

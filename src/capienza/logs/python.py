@@ -31,6 +31,11 @@ CUT = said("python.cut", "", rank="error")
 """A traceback that ends before its last line."""
 
 
+def is_never_memory(row: Said) -> bool:
+    """An exception whose class says that no memory ran out, whatever words its text quotes."""
+    return row is MISSING or row is CODE
+
+
 def exception_of(words: str) -> Said | None:
     """The row of a line that ends a traceback; None for another line."""
     if "Error" not in words and "Exception" not in words and "Interrupt" not in words:

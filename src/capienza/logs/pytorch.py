@@ -143,7 +143,8 @@ ROWS = (
     ),
     said(
         "torch.dtypes",
-        "expected scalar type | but got float | but found float | but got c10::half | but found half | "
+        "expected scalar type | input type (torch | but got float | but found float | but got c10::half | but found "
+        "half | "
         "\"addmm_impl_cpu_\" not implemented for 'half' | not implemented for 'half' | not implemented for "
         "'bfloat16' | have the same dtype | probability tensor contains either",
         cause="not_memory",

@@ -42,6 +42,13 @@ INDEX = Index(ROWS)
 _ORDER = {row.code: place for place, row in enumerate(ROWS)}
 BROKEN = re.compile(r"memory|allocate|GiB|MiB", re.IGNORECASE)
 """Words of messages that are looked for again together with the line before, where a log was wrapped inside them."""
+_ADVICE = re.compile(
+    r"\b(?:if|in case|avoid\w*|prevent\w*|tips?|hint|note|may|might|when|helps?|against)\b[^.;]{0,80}?"
+    r"\b(?:out[- ]of[- ]memory|OOM)\b",
+    re.IGNORECASE,
+)
+_HAPPENED = re.compile(r"tried to allocate|(?:Error|Exception)\b\W{0,3}:|\ballocating [0-9]|\bfailed\b", re.IGNORECASE)
+_FAILING = ("cause", "error", "consequence")
 _HEAD = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
@@ -212,15 +219,23 @@ def known(words: str) -> Known:
     for row in sorted(named.values(), key=_place) if len(named) > 1 else named.values():
         figures = matched(row, words if len(words) <= AROUND else around(row, words, lower))
         if figures is not None:
-            is_error = is_error or row.rank in ("cause", "error", "consequence")
+            is_error = is_error or row.rank in _FAILING
             found.rows.append((row, figures))
         elif row.is_wrapped:
             found.waiting.append(row)
-    if not is_error:
-        last = python.exception_of(words)
-        if last is not None:
-            found.rows.append((last, {}))
+    last = python.exception_of(words)
+    if (last is not None and python.is_never_memory(last)) or is_advice(words):
+        found.rows[:] = [(row, figures) for row, figures in found.rows if row.memory not in ("device", "host")]
+        found.waiting.clear()
+        is_error = any(row.rank in _FAILING for row, _ in found.rows)
+    if last is not None and not is_error:
+        found.rows.append((last, {}))
     return found
+
+
+def is_advice(words: str) -> bool:
+    """Does a line speak of running out of memory as of something that may happen?"""
+    return _ADVICE.search(words, 0, AROUND) is not None and not _HAPPENED.search(words, 0, AROUND)
 
 
 def around(row: Said, words: str, lower: str) -> str:

@@ -87,6 +87,23 @@ ROWS = (
         memory="no",
     ),
     said(
+        "cluster.image",
+        "imagepullbackoff | errimagepull | createcontainerconfigerror | invalidimagename | failedmount",
+        phase="startup",
+        cause="not_memory",
+        memory="no",
+    ),
+    said(
+        "arguments.refused",
+        "error: invalid value | error: unexpected argument | error: the following required arguments | error: the "
+        "following arguments are required | error: unrecognized arguments | omegaconf.errors | hydra.errors | "
+        "missingconfigexception | pull model manifest",
+        rank="error",
+        phase="startup",
+        cause="configuration",
+        memory="no",
+    ),
+    said(
         "cluster.cancelled",
         "due to time limit | due to preemption | cancelled at | deadlineexceeded",
         r"due to|CANCELLED AT|DeadlineExceeded",
