@@ -82,5 +82,7 @@ def test_a_number_without_its_whole_unit_is_none():
     assert allocation_of("Tried to allocate 2.00 G").figures == {}
     assert size_bytes("2.00 GB") == 2 * 2**30
     assert size_bytes("2.00 GB", is_decimal=True) == 2 * 10**9
+    assert size_bytes("4,294,967,296 bytes") == 2**32
+    assert size_bytes("1900,50 MiB") == 1900 * 2**20 + 2**19
     assert size_bytes("3", "MiB") == 3 * 2**20
     assert size_bytes("none") is None

@@ -134,7 +134,7 @@ CALLS: tuple[Call, ...] = (
         r"|process_weights_after_loading|_?wake_up|create_and_map|create_weights|_initialize_model"
         r"|initialize_model|get_model|download_model|prepare_model_for_kbit_training|replace_with_bnb_linear"
         r"|patch_weight_to_device|partially_load|model_load|model_use_more_vram|_convert_to_\w*bit"
-        r"|quantize_4bit|materialize_and_distribute\w*|caching_allocator_warmup|init_model|build_model"
+        r"|quantize_4bit|materialize_and_distribute\w*|caching_allocator_warmup|_?initialize_missing_keys|_finalize_model_loading|_convert_to_zero_parameters|init_model|build_model"
         r"|create_model|model_provider|get_model_\w*provider|setup_model|_setup_model\w*|resume_from_checkpoint"
         r"|_maybe_load\w*|ensure_weights_retie",
     ),

@@ -11,7 +11,7 @@ import re
 
 from capienza.units import QuantityError, parse_size
 
-NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+NUMBER = r"[0-9]+(?:,[0-9]{3})*(?:[.,][0-9]+)?"
 SIZE = rf"{NUMBER}\s?(?:[KkMGTP]i?B|[Bb]ytes|B)\b"
 FIGURES = (
     "requested_bytes", "total_bytes", "free_bytes", "allocated_bytes", "reserved_unallocated_bytes",
@@ -19,6 +19,8 @@ FIGURES = (
 )  # fmt: skip
 """What a size in a log can be. `process_bytes` is what the failing process itself holds by the driver's count."""
 
+_THOUSANDS = re.compile(r",(?=[0-9]{3}(?:\D|$))")
+"""A comma before three digits parts thousands; before any other number of digits it is a decimal mark."""
 _PARTS = re.compile(rf"({NUMBER})\s*([A-Za-z]*)")
 
 
@@ -27,7 +29,7 @@ def size_bytes(text: str, unit: str = "", *, is_decimal: bool = False) -> int | 
     match = _PARTS.fullmatch(text.strip())
     if match is None:
         return None
-    name = match[2] or unit
+    number, name = _THOUSANDS.sub("", match[1]).replace(",", "."), match[2] or unit
     if name.lower() in ("bytes", "byte", "b"):
         name = "B"
     elif not is_decimal and "i" not in name:
@@ -35,6 +37,6 @@ def size_bytes(text: str, unit: str = "", *, is_decimal: bool = False) -> int | 
     elif name == "KB":
         name = "kB"
     try:
-        return parse_size(f"{match[1]} {name}")
+        return parse_size(f"{number} {name}")
     except QuantityError:
         return None

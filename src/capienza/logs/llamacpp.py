@@ -17,10 +17,8 @@ ROWS = (
     ),
     said(
         "llamacpp.weights",
-        "alloc_tensor_range: failed to allocate | unable to allocate",
-        r"failed to allocate \S+ buffer of size <requested>|unable to allocate (?:(?!CPU)\S+ )?(?:buffer"
-        r"|backend buffer)",
-        unit="B",
+        "unable to allocate",
+        r"unable to allocate (?:(?!CPU)\S+ )?(?:buffer|backend buffer)",
         phase="load",
         cause="weights",
         memory="device",

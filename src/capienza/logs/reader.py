@@ -34,6 +34,8 @@ from capienza.logs.said import AT_ONCE, Index, Said, figures_of
 Kind = Literal["traceback", "chained", "frame", "said"]
 AROUND = 2048
 """Characters around an anchor in which the pattern of its row is looked for."""
+NEIGHBOURS = 16
+"""Most lines of code that a boxed stack shows before or after the one that was called."""
 KEPT_CHARACTERS = 600
 """Longest text of a line that a fact carries."""
 TABLES = (pytorch, cuda, system, vllm, sglang, llamacpp, servers, training, tensorflow)
@@ -86,7 +88,8 @@ class _Named(msgspec.Struct):
     call: Call
     line: int
     source: str
-    neighbours_left: int = 16
+    is_flat: bool
+    neighbours_left: int = NEIGHBOURS
 
 
 class FactReader:
@@ -94,6 +97,7 @@ class FactReader:
 
     def __init__(self) -> None:
         self._call: _Named | None = None
+        self._beside = 0
         self._broken = ""
         self._before = ""
         self._open: list[_Open] = []
@@ -117,6 +121,10 @@ class FactReader:
         elif 'File "' in words and words.count('"') == 1 and len(words) < KEPT_CHARACTERS:
             self._broken = words
             return
+        if self._beside:
+            self._beside = self._beside - 1 if is_neighbour(words) else 0
+            if self._beside:
+                return
         found = call_of(words)
         if found is not None:
             yield from self._called(found, words, line, source)
@@ -138,7 +146,7 @@ class FactReader:
                 if rows or waiting:
                     words = joined
                     break
-        code = None if any(row.rank in ("cause", "error") for row, _ in rows) else code_of(words)
+        code = None if any(row.rank in ("cause", "error") for row, _ in rows) else self._code(words)
         if code is not None:
             yield from self._with_code(code, line, source)
         elif self._call is not None:
@@ -156,11 +164,17 @@ class FactReader:
         elif words.startswith(_CHAINED):
             yield Fact(kind="chained", line=line.number, source=source, text=words[:80])
 
+    def _code(self, words: str) -> str | None:
+        """The code of the call before; a stack that lost its indentation has it on the next line all the same."""
+        if self._call is not None and self._call.is_flat and not words.startswith((" ", "Traceback")):
+            return words.strip() or None
+        return code_of(words)
+
     def _called(self, found: Call, words: str, line: Line, source: str) -> Iterator[Fact]:
         yield from self._without_code()
         self._open.clear()
         if words.count('File "') == 1 or found.is_boxed:
-            self._call = _Named(found, line.number, source)
+            self._call = _Named(found, line.number, source, is_flat=not found.is_boxed and words.startswith("File"))
             return
         for call, code in calls_on_one_line(words):
             yield _frame(call, code, line.number, source)
@@ -168,6 +182,7 @@ class FactReader:
     def _with_code(self, code: str, line: Line, source: str) -> Iterator[Fact]:
         named, self._call = self._call, None
         if named is not None:
+            self._beside = NEIGHBOURS if named.call.is_boxed else 0
             yield _frame(named.call, code, named.line, named.source)
         elif code:
             yield _frame(Call("", "", False), code, line.number, source)

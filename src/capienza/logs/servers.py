@@ -191,7 +191,7 @@ ROWS = (
     ),
     enters(
         "trt.paged",
-        "paged kv cache | number of blocks in kv cache",
+        "paged kv cache | number of blocks in kv cache | max kv cache pages",
         "kv_cache_allocation",
     ),
     enters(

@@ -14,10 +14,18 @@ ROWS = (
     ),
     said(
         "sglang.no-pool",
-        "please try to increase --mem-fraction-static | not enough memory. please try",
+        "please try to increase --mem-fraction-static | not enough memory. please try | leave no gpu memory "
+        "for the kv cache",
         phase="kv_cache_allocation",
         cause="kv_cache",
         memory="device",
+    ),
+    said(
+        "flashinfer.workspace",
+        "in alignedallocator",
+        r"Failed to allocate memory for \S+ with size <requested>",
+        unit="B",
+        cause="configuration",
     ),
     said(
         "sglang.decode-full",

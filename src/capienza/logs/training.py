@@ -231,6 +231,7 @@ ROWS = (
     ),
     enters(
         "deepspeed.zero",
+        "before creating fp16 partitions | before creating fp32 partitions | deepspeedzerooffload initialize | "
         "creating fp16 zero stage | creating bf16 zero stage | creating torch.float32 zero stage | creating "
         "torch.bfloat16 zero stage | creating torch.float16 zero stage",
         "load",
