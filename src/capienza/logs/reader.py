@@ -146,6 +146,8 @@ class FactReader:
                 if rows or waiting:
                     words = joined
                     break
+        if self._open and _is_rest(words, rows):
+            rows = []
         code = None if any(row.rank in ("cause", "error") for row, _ in rows) else self._code(words)
         if code is not None:
             yield from self._with_code(code, line, source)
@@ -206,6 +208,11 @@ class FactReader:
             if figures is not None and (message.figures is None or len(figures) > len(message.figures)):
                 message.figures = figures
                 yield _said(message.row, message.line, source, message.level, message.first, figures)
+
+
+def _is_rest(words: str, rows: list[tuple[Said, dict[str, int]]]) -> bool:
+    """Is it the second half of an allocator's message, which its row would know by itself?"""
+    return words.lstrip().lower().startswith("tried to allocate") and all(row.is_allocation for row, _ in rows)
 
 
 def _frame(call: Call, code: str, line: int, source: str) -> Fact:

@@ -204,6 +204,13 @@ ROWS = (
         "running autotuner warmup | run autotuning warmup | [autotuner]",
         "profile_warmup",
     ),
+    # ONNX Runtime: the same arena stands on cards and on the host.
+    said(
+        "onnxruntime.arena",
+        "failed to allocate memory for requested buffer",
+        r"requested buffer of size <requested>",
+        unit="B",
+    ),
     # LMDeploy.
     said(
         "turbomind.oom",
