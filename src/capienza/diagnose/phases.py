@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from capienza.diagnose.choose import NEAR_LINES
 from capienza.diagnose.diagnosis import Confidence
 from capienza.diagnose.gather import Failure
 from capienza.diagnose.stack import Found, phase_of
 
 OVER_ALL = ("environment", "startup", "communication", "data")
 """Phases that a failing line settles whatever the stack: a missing kernel surfaces in a forward pass, and is none."""
+PASSING = ("data", "eval", "checkpoint")
+"""Phases that a run passes through and whose end few programs print: words long before do not tell."""
 ASYNCHRONOUS = ("cuda.illegal-access", "cuda.assert", "cuda.assertion", "cuda.launch", "cuda.xid")
 """Faults of a kernel that surface in a later call: the stack is that of whoever asked next."""
 
@@ -63,5 +66,7 @@ def _marked(failure: Failure, found: Found | None) -> Place | None:
         return None
     if found is not None and not found.is_weak and found.phase != "unknown":
         return None
-    is_near = failure.line - mark.line <= 40
+    is_near = failure.line - mark.line <= NEAR_LINES
+    if not is_near and mark.phase in PASSING:
+        return None
     return Place(mark.phase, mark.line, mark.text, "medium" if is_near else "low")

@@ -70,6 +70,8 @@ def phase_of(stack: Sequence[Frame]) -> Found | None:
     phase = STANDS_FOR.get(found.phase, found.phase)
     if phase == "whole":
         phase = "prefill" if is_served else "forward"
+    elif phase == "forward" and is_served:
+        phase = "unknown"
     return Found(phase, found.frame, found.is_weak, topic, found.phase == "teardown")
 
 

@@ -174,6 +174,17 @@ ROWS = (
         r"Loading checkpoint shards|Downloading shards|Loading pipeline components|Fetching \d+ files",
     ),
     enters(
+        "hf.loaded",
+        "loading checkpoint shards | downloading shards | loading pipeline components | fetching",
+        "",
+        r"(?:Loading checkpoint shards|Downloading shards|Loading pipeline components\S*|Fetching \d+ files):\s+100%",
+    ),
+    enters(
+        "hf.evaluated",
+        "'eval_loss':",
+        "",
+    ),
+    enters(
         "hf.train",
         "***** running training ***** | num update steps per epoch | gradient accumulation steps =",
         "",
