@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from capienza.logs.reader import ROWS
+from capienza.logs.known import ROWS
 
 
 def test_codes_are_unique():

@@ -28,7 +28,7 @@ class Said(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     `anchors` are lower-case texts of which one must stand in the line; `pattern`, where given, must match too, and its
     groups named like the figures of `figures` are read (`unit` is that of numbers without one, `gpu` the index). An
-    empty `phase` or `cause` is one that the line leaves open. `ends` marks a phase that the line reports as over.
+    empty `phase` or `cause` is one that the line leaves open.
     `is_fatal` is None where the line's own level tells; `is_wrapped` lines may go on in the next ones; `is_allocation`
     lines are PyTorch's own, whose figures `allocation` reads; `is_progress` lines are written while the run works.
     """
