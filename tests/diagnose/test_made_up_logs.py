@@ -88,3 +88,10 @@ def test_ten_thousand_retries_are_one_failure_with_a_count():
     line = b"| WARNING: ran out of memory, skipping batch\n"
     found = diagnose_log([line * 10_000])
     assert (found.evidence_lines, found.last_line, found.is_fatal) == (10_000, 10_000, False)
+
+
+def test_lines_beyond_those_listed_are_counted():
+    log = "".join(f"[rank{rank}]: CUDA out of memory. Tried to allocate 2.00 GiB.\n" for rank in range(200))
+    found = diagnose_log([log.encode()])
+    assert len(found.seen) == 20
+    assert [note.parameters["count"] for note in found.notes] == [180]

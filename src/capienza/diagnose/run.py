@@ -13,8 +13,10 @@ from capienza.diagnose.choose import Event, event_of
 from capienza.diagnose.diagnosis import Diagnosis, Seen
 from capienza.diagnose.gather import Gathered, Gatherer
 from capienza.diagnose.phases import place_of
+from capienza.errors import template
 from capienza.logs.reader import LogReader
 
+NOT_LISTED = template("diagnose.not-listed", "{count} further failing lines are not listed")
 MOST_SEEN = 20
 """Kinds of failing lines that are listed."""
 
@@ -37,6 +39,8 @@ def diagnosis_of(gathered: Gathered, log: str) -> Diagnosis:
         Seen(one.row.code, one.line, one.text, one.count, one.last_line, one.is_fatal)
         for one in gathered.failures[:MOST_SEEN]
     )
+    hidden = sum(one.count for one in gathered.failures[MOST_SEEN:]) + gathered.unlisted
+    notes = (NOT_LISTED(count=hidden),) if hidden else ()
     if event is None:
         return Diagnosis(log=log, is_failure=False, lines=gathered.lines, memory="no", seen=seen)
     failure = event.failure
@@ -48,7 +52,7 @@ def diagnosis_of(gathered: Gathered, log: str) -> Diagnosis:
         detail=next((one.row.detail for one in (failure, *event.beside) if one.row.detail), None),
         gpu_index=figures.get("gpu"), evidence=failure.text, evidence_line=failure.line, evidence_lines=failure.count,
         last_line=failure.last_line, phase_evidence=place.evidence, phase_line=place.line, source=failure.source,
-        confidence=place.confidence, seen=seen, lines=gathered.lines,
+        notes=notes, confidence=place.confidence, seen=seen, lines=gathered.lines,
         requested_bytes=figures.get("requested_bytes"), total_bytes=figures.get("total_bytes"),
         free_bytes=figures.get("free_bytes"), allocated_bytes=figures.get("allocated_bytes"),
         reserved_unallocated_bytes=figures.get("reserved_unallocated_bytes"),

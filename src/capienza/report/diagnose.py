@@ -83,6 +83,7 @@ def diagnose_data(found: Diagnosis) -> dict[str, Any]:
         "explains": [message_data(message) for message in found.explains],
         "examine": [message_data(message) for message in found.examine],
         "keep": [message_data(message) for message in found.keep],
+        "notes": [message_data(message) for message in found.notes],
         "seen": [
             {
                 "code": one.code,
@@ -122,6 +123,8 @@ def diagnose_document(found: Diagnosis, say: Say) -> Document:
     if len(others) > 1:
         heads = (say("line"), say("times"), say("kind"), say("text"))
         blocks += [Heading(say("Failing lines")), Table(columns=heads, rows=others, numeric=(0, 1), whole=(2,))]
+    if found.notes:
+        blocks.append(Items(tuple(sentence(message, say) for message in found.notes)))
     return tuple(blocks)
 
 
