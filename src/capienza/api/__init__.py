@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from capienza.api.catalogue import devices as devices
     from capienza.api.deciding import decide as decide
     from capienza.api.deciding import keep_decision as keep_decision
+    from capienza.api.diagnosing import diagnose as diagnose
     from capienza.api.limiting import limits as limits
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
@@ -48,6 +49,7 @@ _HOMES = {
     "decide": "deciding",
     "decision_document": "signing",
     "devices": "catalogue",
+    "diagnose": "diagnosing",
     "doctor": "probing",
     "evidence_add": "recording",
     "evidence_export": "recording",
@@ -75,6 +77,7 @@ __all__ = [
     "decide",
     "decision_document",
     "devices",
+    "diagnose",
     "doctor",
     "evidence_add",
     "evidence_export",
