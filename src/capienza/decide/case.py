@@ -117,6 +117,11 @@ class Evidence:
         return Evidence(Standing(counting=counting, weak={}, set_aside=set_aside))
 
     @functools.cached_property
+    def is_plain(self) -> bool:
+        """Is nothing missing, withdrawn, weak or waived? Then records say all there is to say by themselves."""
+        return not (self.unfinished or self.curtailed or self.waivers)
+
+    @functools.cached_property
     def curtailed(self) -> tuple[tuple[Record, tuple[Message, ...]], ...]:
         """The records that do not speak, or not in full, though nothing but other records keeps them from it."""
         weak = ((record, self.weak[record.id]) for record in self.counting if record.id in self.weak)

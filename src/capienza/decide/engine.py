@@ -136,6 +136,9 @@ def _judge_class(case: Case) -> CardClass:
 
 
 def _judge(criterion: Criterion, case: Case) -> CriterionVerdict:
+    if case.evidence.is_plain:
+        return criterion.judge(case)
+
     def judge(case: Case) -> CriterionVerdict:
         return apply_waivers(held_back(criterion.judge(case), case), case)
 

@@ -62,7 +62,7 @@ SETTLE_DURATIONS = template(
 )
 NO_TIME = template(
     "decide.settle-no-time",
-    "whatever the steps take, the cap or the calendar leaves this offer no time for them",
+    "with the bill as planned, the cap or the calendar leaves this offer no time for the steps",
     "look for an offer that costs less, or can be used earlier or longer",
 )
 PROVED_HOURS = {

@@ -16,6 +16,7 @@ import msgspec
 
 from capienza.card.model import NONE, Budget, Calendar, Card
 from capienza.decide.afford import affordable_hours
+from capienza.decide.alike import judged_alike
 from capienza.decide.case import Case
 from capienza.decide.cost import Cost, cost_of, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
@@ -115,7 +116,10 @@ def _calendar(case: Case) -> Finding:
     if not isinstance(calendar, Calendar):
         reason = NOT_STATED(field="calendar")
         return Finding(truth=Truth.UNKNOWN, reasons=(reason,), settle=(reason,))
-    return judge_calendar(case, calendar)
+    price = case.offer.price
+    terms = (price.kind, price.starts_at, price.ends_at, price.term_hours, price.usable_hours, price.max_hours)
+    key = ("calendar", *terms, price.interruptible)
+    return judged_alike(case, key, lambda case: judge_calendar(case, calendar))
 
 
 def _stance(case: Case, convert: Convert, cap: Money, weight: int, evidence: EvidenceRef) -> Stance:

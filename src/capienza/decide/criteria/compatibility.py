@@ -25,7 +25,6 @@ from capienza.truth import Truth
 CRITERION = "compatibility"
 STATED = ("model", "engine", "engine_version", "weight_format")
 FIELDS = (*STATED, "kv_format", "gpu")
-NOTHING_STATED = Finding(truth=None)
 
 VERIFIED = template(
     "decide.compatibility-verified",
@@ -58,6 +57,8 @@ def judge(case: Case) -> CriterionVerdict:
         finding = for_every_gpu(case, lambda need: _judge_gpu(case, need))
         known = case.shared[CRITERION] = finding, conclude(CRITERION, [finding])
     finding, verdict = known
+    if not _states_server(case):
+        return verdict
     server = for_every_gpu(case, lambda need: _judge_server(case, need))
     if server.truth is None and not server.reasons:
         return verdict
@@ -73,8 +74,6 @@ def _outweighed(finding: Finding, server: Finding) -> list[Message]:
 
 
 def _judge_server(case: Case, need: Scope) -> Finding:
-    if not _states_server(case):
-        return NOTHING_STATED
     here = [one for one in _stances(case, need)[0] if one.says == "supports" and one.rank == MEASURED_HERE]
     return server_finding(case, need, here)
 

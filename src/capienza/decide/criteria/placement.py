@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.model import NONE, Card, Host, Placement
+from capienza.decide.alike import judged_alike
 from capienza.decide.case import Case, gpus_in_all, gpus_per_copy
 from capienza.decide.documents import PropertyTexts, judge_property
 from capienza.decide.need import NOT_STATED
@@ -151,6 +152,13 @@ STOCK_WORDS = {"available": phrase("available"), "limited": phrase("limited"), "
 
 def judge(case: Case) -> CriterionVerdict:
     """Is every component's place documented and, where the model is divided, verified?"""
+    offer = case.offer
+    server = (offer.lots, offer.cards, offer.nodes, offer.gpus_per_node, offer.gpu_link, offer.node_link_gbit_s)
+    key = (CRITERION, *server, offer.host, offer.stock, offer.stock_checked_at)
+    return judged_alike(case, key, _judge)
+
+
+def _judge(case: Case) -> CriterionVerdict:
     return conclude(CRITERION, [*_placement(case), *_host(case), *_wishes(case)])
 
 
