@@ -186,6 +186,10 @@ class InputErrors(InputError):  # noqa: N818 - several errors in one
         first = self.problems[0]
         super().__init__(first.message, first.place)
 
+    def __reduce__(self) -> tuple[type[InputErrors], tuple[tuple[InputError, ...]]]:
+        """Another process gets all the problems, not the first."""
+        return type(self), (self.problems,)
+
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
 

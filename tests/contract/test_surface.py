@@ -18,7 +18,7 @@ SURFACE = {
         "--params", "--bits", "--reserve", *COMMON,
     },
     "capienza plan": {"CARD", "--offers", "--evidence", *COMMON},
-    "capienza decide": {"CARD", "--offers", "--evidence", "--out", "--why", "--keep", *COMMON},
+    "capienza decide": {"CARDS", "--offers", "--evidence", "--out", "--why", "--keep", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
     "capienza diagnose": {"LOG", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from capienza.api.deciding import keep_decision as keep_decision
     from capienza.api.diagnosing import diagnose as diagnose
     from capienza.api.limiting import limits as limits
+    from capienza.api.many import decide_many as decide_many
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
@@ -47,6 +48,7 @@ _HOMES = {
     "card_new": "cards",
     "card_schema": "cards",
     "decide": "deciding",
+    "decide_many": "many",
     "decision_document": "signing",
     "devices": "catalogue",
     "diagnose": "diagnosing",
@@ -75,6 +77,7 @@ __all__ = [
     "card_new",
     "card_schema",
     "decide",
+    "decide_many",
     "decision_document",
     "devices",
     "diagnose",

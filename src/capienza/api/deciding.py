@@ -63,23 +63,30 @@ def decide(
     record_findings: list[Message] = []
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
     moment = now or datetime.datetime.now(datetime.UTC)
-    return decided_with(read_card, offers, records, moment, tuple(record_findings), Minutes() if keep else None)
+    findings = Findings()
+    candidates = candidates_of(read_card, offers, findings)
+    minutes = Minutes() if keep else None
+    return decided_with(read_card, candidates, records, moment, findings, tuple(record_findings), minutes)
+
+
+def candidates_of(card: Card, offers: Sequence[str | Path] | None, findings: Findings) -> Iterator[Offer]:
+    """The offers of some files; every GPU of the catalogue where there are none."""
+    return catalogue_offers(card) if offers is None else read_all(offers, findings, zone_of(card))
 
 
 def decided_with(
     card: Card,
-    offers: Sequence[str | Path] | None,
+    offers: Iterable[Offer],
     records: tuple[Record, ...],
     now: datetime.datetime,
+    findings: Findings,
     record_findings: tuple[Message, ...] = (),
     minutes: Minutes | None = None,
 ) -> Decided:
-    """As `decide`, with records that are read already."""
+    """As `decide`, with records that are read already, and offers that may be; `findings` are about those."""
     model = model_of(card)
-    findings = Findings()
-    candidates = catalogue_offers(card) if offers is None else read_all(offers, findings, zone_of(card))
     sizing = sizing_for(card, model)
-    judged = _judged(card, candidates, sizing, records, now)
+    judged = _judged(card, offers, sizing, records, now)
     return Decided(
         card=card,
         model=model,

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from capienza import __version__
-from capienza.api.deciding import decided_with
+from capienza.api.deciding import candidates_of, decided_with
 from capienza.card.model import Card
+from capienza.catalog.notes import Findings
 from capienza.decide.policy import policy_digest
 from capienza.decide.run import Minutes
 from capienza.errors import CapienzaError, Message, Place, VerificationError, template
@@ -72,7 +73,10 @@ def recheck(
         return RECORDS_LOST(record=short)
     minutes = Minutes()
     named = next((subject.uri for subject in record.subject if subject.name == "card"), None)
-    decided = decided_with(msgspec.structs.replace(card, file=named), offers, records, record.date, minutes=minutes)
+    findings = Findings()
+    candidates = candidates_of(card, offers, findings)
+    own = msgspec.structs.replace(card, file=named)
+    decided = decided_with(own, candidates, records, record.date, findings, minutes=minutes)
     deque(decided.judged, maxlen=0)
     again = minutes.record(decided.card, records, record.date)
     if again.id == record.id:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -27,6 +27,11 @@ KEEP_ALONE = template(
 OUT_OR_WHY = template(
     "decide.out-or-why", "--out writes the whole decision, --why shows one verdict of it", "keep one of the two"
 )
+ONE_CARD = template(
+    "decide.one-card",
+    "several cards are compared over the same --offers; --why, --out and --keep are about one card",
+    "give --offers FILE and leave the others out, or give one card",
+)
 SELECTED, TO_CONFIRM, EXCLUDED = 0, 10, 11
 IN_MEMORY_BYTES = 16 * 2**20
 CHUNK_CHARACTERS = 2**20
@@ -37,9 +42,10 @@ CHUNK_CHARACTERS = 2**20
     cls=Command,
     help="Judge offers against a workload card: six mandatory criteria, three verdicts, what proves them and what "
     "would settle the rest. Without --offers every GPU of the catalogue is a candidate. Exit code 0: something is "
-    "selected; 10: something is to confirm; 11: everything is excluded; the same with --why.",
+    "selected; 10: something is to confirm; 11: everything is excluded; the same with --why. Several cards are "
+    "answered in one table, and the exit code is the highest of theirs.",
 )
-@argument("card", metavar="CARD", help="A workload card.")
+@argument("cards", metavar="CARD...", nargs=-1, required=True, help="Workload cards; one is shown in full.")
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")
 @option("--evidence", metavar="DIR", help="A folder of records.")
 @option("--out", metavar="FILE", help="Also write a document to sign: FILE.html, one page that prints, or FILE.md.")
@@ -49,7 +55,7 @@ CHUNK_CHARACTERS = 2**20
 @click.pass_context
 def decide_command(
     ctx: click.Context,
-    card: str,
+    cards: tuple[str, ...],
     offers: tuple[str, ...],
     evidence: str | None,
     out: str | None,
@@ -61,10 +67,14 @@ def decide_command(
     """Run `capienza.api.decide` and show the result."""
     from capienza.api.deciding import decide
 
+    if len(cards) > 1:
+        if not offers or keep or why is not None or out is not None:
+            raise UsageError(ONE_CARD())
+        ctx.exit(_many(cards, offers, evidence, form, as_json))
     if keep and (evidence is None or why is not None):
         raise UsageError(KEEP_ALONE())
     target = None if out is None else _target(out, why)
-    decided = decide(card, offers or None, evidence, keep=keep)
+    decided = decide(cards[0], offers or None, evidence, keep=keep)
     # All are judged before anything is written: a problem in the last line of a file must not follow half an answer.
     if why is not None:
         states = _why(decided, *why, form, as_json)
@@ -73,7 +83,22 @@ def decide_command(
         states = {state for state, count in summary.counts.items() if count}
     if keep and evidence is not None:
         _keep(decided, evidence)
-    ctx.exit(SELECTED if "admissible" in states else TO_CONFIRM if "to_confirm" in states else EXCLUDED)
+    ctx.exit(_code(states))
+
+
+def _code(states: Container[str]) -> int:
+    return SELECTED if "admissible" in states else TO_CONFIRM if "to_confirm" in states else EXCLUDED
+
+
+def _many(cards: tuple[str, ...], offers: tuple[str, ...], evidence: str | None, form: str, as_json: bool) -> int:
+    """Show the answers for several cards; the highest of their exit codes comes back."""
+    from capienza.api.many import decide_many
+    from capienza.cli.output import show
+    from capienza.report.many import many_data, many_document
+
+    answers = decide_many(cards, offers, evidence)
+    show(form, as_json, document=lambda say: many_document(answers, say), data=lambda: many_data(answers))
+    return max(_code({state for state, count in answer.counts.items() if count}) for answer in answers)
 
 
 def _keep(decided: Decided, evidence: str) -> None:

@@ -12,9 +12,13 @@ from collections.abc import Iterable
 import msgspec
 
 from capienza.card.model import Card
-from capienza.decide.ranking import Shortlist, shortlist
+from capienza.catalog.notes import Findings
+from capienza.decide.ranking import CurrencyList, Shortlist, shortlist
 from capienza.decide.steps import Step, steps_of
 from capienza.decide.verdict import Decision
+from capienza.errors import Message
+
+BRIEF_PLACES = 10
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +29,35 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     excluded: tuple[Decision, ...]
     steps: tuple[Step, ...]
     by_offer: dict[str, Decision]
+
+
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of many cards comes to. The lists hold their first `BRIEF_PLACES` offers each; `counts` counts all."""
+
+    card: str
+    file: str | None
+    counts: dict[str, int]
+    lists: tuple[CurrencyList, ...]
+    notes: tuple[Message, ...]
+    findings: Findings
+
+
+def in_short(card: Card, summary: Summary, findings: Findings) -> Brief:
+    """The first places of a summary; `findings` are about the offers."""
+    lists = tuple(
+        CurrencyList(
+            currency=one.currency, selected=one.selected[:BRIEF_PLACES], to_confirm=one.to_confirm[:BRIEF_PLACES]
+        )
+        for one in summary.shortlist.lists
+    )
+    return Brief(
+        card=card.name,
+        file=card.file,
+        counts=summary.counts,
+        lists=lists,
+        notes=summary.shortlist.notes,
+        findings=findings,
+    )
 
 
 def summarise(card: Card, decisions: Iterable[Decision]) -> Summary:
