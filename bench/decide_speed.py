@@ -1,4 +1,4 @@
-"""`capienza decide` over many offers, whole process: time and memory, and the refusal of a YAML list that is too long.
+"""`capienza decide` over many offers, whole process: time and memory; many cards; a YAML list that is refused.
 
 python bench/decide_speed.py [--rounds N]
 """
@@ -21,6 +21,7 @@ DECIDED = (0, 10, 11)
 BAD_INPUT = 3
 LIMITS = {"offers-1000.yaml": (1.0, None), "offers-100000.csv": (10.0, 500.0), "offers-100000.jsonl": (10.0, 500.0)}
 """Seconds and MB."""
+CARDS, MANY_LIMIT_S = 20, 60.0
 TOO_LONG = "offers-20001.yaml"
 CONVERSION = re.compile(r"`capienza (offers [^`]+)`")
 
@@ -45,6 +46,27 @@ def measure(rounds: int) -> list[Requirement]:
             requirements.append(Requirement(f"{command.name}, peak MB", peak_mb, limit_mb))
     print(aligned(rows))
     return requirements
+
+
+def measure_many() -> Requirement:
+    """Twenty cards, each with a load and a cap of its own, over the same 100,000 offers."""
+    text = CARD.read_text()
+    with tempfile.TemporaryDirectory(dir=CARD.parent) as folder:
+        names = []
+        for number in range(1, CARDS + 1):
+            changed = text.replace("path: ./hub", "path: ../hub").replace("concurrency: 8", f"concurrency: {number}")
+            path = Path(folder) / f"card-{number}.yaml"
+            path.write_text(changed.replace("cap: 300 USD", f"cap: {100 + 40 * number} USD"))
+            names.append(path)
+        offers = FOLDER / "offers-100000.csv"
+        command = Command(
+            f"decide {CARDS} cards", (CAPIENZA, "decide", *names, "--offers", offers), quiet_environment(), DECIDED
+        )
+        done = run(command)
+    print(
+        f"\n{command.name}: {done.wall_s:.1f} s, {done.cpu_s:.1f} s CPU, largest process {done.peak_bytes / 1e6:.0f} MB"
+    )
+    return Requirement(f"{command.name} over 100,000 offers, wall s", done.wall_s, MANY_LIMIT_S)
 
 
 def check_refusal() -> None:
@@ -72,6 +94,7 @@ def main() -> int:
         make_all()
     print(f"decide, median of {options.rounds} runs after one warm-up; {machine()}\n")
     requirements = measure(max(1, options.rounds))
+    requirements.append(measure_many())
     check_refusal()
     print()
     return conclude(requirements)

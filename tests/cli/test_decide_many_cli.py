@@ -65,7 +65,7 @@ def test_bare_dates_are_read_in_the_zone_of_each_card(examples, tmp_path):
 def test_a_table_and_a_document(capienza, examples, cards):
     offers = examples / "offers" / "two-cards.yaml"
     shown = capienza("decide", *cards, "--offers", offers)
-    assert shown.code == 10
+    assert shown.code == 11
     assert all(name in shown.out for name in CARDS)
     assert "Decisioni: 3 schede" in capienza("decide", *cards, "--offers", offers, "--lang", "it").out
     document = json.loads(capienza("decide", *cards, "--offers", offers, "--json").out)

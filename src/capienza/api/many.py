@@ -47,7 +47,10 @@ def decide_many(
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
     moment = now or datetime.datetime.now(datetime.UTC)
     workers = min(os.cpu_count() or 1, len(read_cards))
-    if workers == 1 or sum(Path(path).stat().st_size for path in offers if Path(path).is_file()) < WORTH_PROCESSES_BYTES:
+    if (
+        workers == 1
+        or sum(Path(path).stat().st_size for path in offers if Path(path).is_file()) < WORTH_PROCESSES_BYTES
+    ):
         return tuple(_decide(read_cards, offers, records, moment))
     # Every worker takes each n-th card, so that the answers come back in the order of the cards.
     shares = [read_cards[number::workers] for number in range(workers)]
