@@ -247,7 +247,12 @@ def _bill(decision: Decision, number: int, sources: Sources, say: Say) -> Table:
 
 
 def _line(part: CostPart, marks: tuple[Mark, ...], say: Say) -> tuple[Cell, ...]:
-    return (say(label(PART_LABELS, part.name)), part.formula, _money(part.minimum, marks, say), _money(part.planned, marks, say))
+    return (
+        say(label(PART_LABELS, part.name)),
+        part.formula,
+        _money(part.minimum, marks, say),
+        _money(part.planned, marks, say),
+    )
 
 
 def _money(money: Money | None, marks: tuple[Mark, ...], say: Say) -> Text:
