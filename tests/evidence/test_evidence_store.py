@@ -311,8 +311,9 @@ def test_a_moment_that_utc_does_not_have_is_refused(field, moment):
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
-def test_half_a_character_is_no_text_of_a_record(text):
-    document = {"schema": SCHEMA, "kind": "document", "version": text, "date": "2026-11-30T00:00:00Z"}
+@pytest.mark.parametrize("field", ["kind", "date", "method", "version", "notes"])
+def test_half_a_character_is_no_text_of_a_record(field, text):
+    document = {"schema": SCHEMA, "kind": "document", "version": "1", "date": "2026-11-30T00:00:00Z"}
     with pytest.raises(InputError) as caught:
-        unsealed_record(document, Place("record.json"))
+        seal(unsealed_record(document | {field: [text] if field == "notes" else text}, Place("record.json")))
     assert caught.value.message.code == "evidence.not-a-record"
