@@ -1,7 +1,19 @@
 """A record that says two things, or says one badly: it never admits, and no waiver covers the failure in it."""
 
 import pytest
-from decide_world import CORPUS, GIB, REPORTED, change, judge, make_quality, make_run, make_waiver, peaks, run_claims
+from decide_world import (
+    CORPUS,
+    GIB,
+    REPORTED,
+    change,
+    codes,
+    judge,
+    make_quality,
+    make_run,
+    make_waiver,
+    peaks,
+    run_claims,
+)
 
 from capienza.errors import InputError
 from capienza.evidence.record import Claim, Record
@@ -87,3 +99,8 @@ def test_a_count_or_word_that_would_not_be_heard_is_refused(claim):
     with pytest.raises(InputError) as caught:
         make_run(claims=(claim,))
     assert caught.value.message.code == "evidence.claim-not-understood"
+
+
+def test_two_words_on_the_same_combination_are_told():
+    verdict = judge(records=(run(*TWO_FORMATS), GOOD_RESULT)).criterion("compatibility")
+    assert "decide.compatibility-two-words" in codes(verdict.reasons)
