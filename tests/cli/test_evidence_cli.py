@@ -224,6 +224,22 @@ def test_a_record_taken_away_after_the_decision_is_missed(capienza, add, folder,
     assert added["record"]["id"] in shown.out
 
 
+@pytest.mark.parametrize("more", [(), ("--json",), ("--format", "md"), ("--out", "OUT.md")])
+def test_a_decision_that_cannot_be_kept_is_not_shown_either(capienza, add, folder, page, decision, more, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    add(page)
+    monkeypatch.setattr("capienza.evidence.store.write_file", full)
+    more = [str(folder.with_name(word)) if word.endswith(".md") else word for word in more]
+    shown = capienza("decide", *decision, "--evidence", folder, "--keep", *more)
+    assert shown.code == 4
+    assert "No space left" in shown.out + shown.err
+    assert "to confirm" not in shown.out
+    if "--json" in more:
+        assert json.loads(shown.out)["ok"] is False
+
+
 @pytest.mark.parametrize("arguments", [("--keep",), ("--keep", "--evidence", "x", "--why", "a", "memory")])
 def test_keep_needs_a_folder_and_a_whole_decision(capienza, decision, arguments):
     assert capienza("decide", *decision, *arguments).code == 2

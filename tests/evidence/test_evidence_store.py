@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capienza.canon import canonical
-from capienza.errors import CapienzaError, InputError, UnreachableError, VerificationError
+from capienza.errors import CapienzaError, InputError, Place, UnreachableError, VerificationError
 from capienza.evidence.folder import read_folder
 from capienza.evidence.parse import MAX_FILE_BYTES, parse
-from capienza.evidence.record import Claim, Record, Scope, Subject
-from capienza.evidence.store import read_record, root, seal, write_record
+from capienza.evidence.record import SCHEMA, Claim, Record, Scope, Subject
+from capienza.evidence.store import read_record, root, seal, unsealed_record, write_record
 
 DATE = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 
@@ -299,3 +299,21 @@ class TestRoot:
     def test_a_record_taken_away_changes_it(self):
         digests = [hashlib.sha256(bytes([n])).hexdigest() for n in range(5)]
         assert len({root(digests), root(digests[1:]), root([])}) == 3
+
+
+@pytest.mark.parametrize("field", ["date", "expires"])
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"])
+def test_a_moment_that_utc_does_not_have_is_refused(field, moment):
+    document = {"schema": SCHEMA, "kind": "document", "version": "1", "date": "2026-11-30T00:00:00Z"} | {field: moment}
+    with pytest.raises(InputError) as caught:
+        unsealed_record(document, Place("record.json"))
+    assert caught.value.message.code == "evidence.date-beyond-utc"
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
+@pytest.mark.parametrize("field", ["kind", "date", "method", "version", "notes"])
+def test_half_a_character_is_no_text_of_a_record(field, text):
+    document = {"schema": SCHEMA, "kind": "document", "version": "1", "date": "2026-11-30T00:00:00Z"}
+    with pytest.raises(InputError) as caught:
+        seal(unsealed_record(document | {field: [text] if field == "notes" else text}, Place("record.json")))
+    assert caught.value.message.code == "evidence.not-a-record"

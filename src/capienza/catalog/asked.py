@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capienza.catalog.names import MIG_PROFILE, resolve
+from capienza.catalog.names import MIG_PROFILE, names_mig, resolve
 from capienza.catalog.offer import GpuClaim
 
 
@@ -15,5 +15,6 @@ def claim_of(name: str) -> GpuClaim:
     return GpuClaim(
         name_raw=name,
         candidates=resolve(name).candidates,
+        share="mig" if names_mig(name) else None,
         mig_profile=profile[0].lower() if profile else None,
     )

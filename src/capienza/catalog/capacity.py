@@ -17,7 +17,7 @@ import msgspec
 from capienza.catalog import basis
 from capienza.catalog.device import Device
 from capienza.catalog.devices import Row, load_devices, mig_profiles
-from capienza.catalog.names import has_size, stated_gb
+from capienza.catalog.names import has_size, memory_in, stated_gb
 from capienza.catalog.offer import GpuClaim
 from capienza.errors import Message
 from capienza.units import GIB, MIB
@@ -114,8 +114,12 @@ def is_divided(claim: GpuClaim) -> bool:
 
 def contradicts(claim: GpuClaim) -> bool:
     """True when the seller's memory fits no candidate of a whole GPU: the name or the memory is wrong."""
-    size = stated_gb(claim.memory_nominal) if claim.memory_nominal and not is_divided(claim) else None
-    return size is not None and not any(has_size(load_devices()[key], size) for key in claim.candidates)
+    if is_divided(claim):
+        return False
+    sizes = [stated_gb(text) for text in (memory_in(claim.name_raw), claim.memory_nominal) if text]
+    return any(
+        size is not None and not any(has_size(load_devices()[key], size) for key in claim.candidates) for size in sizes
+    )
 
 
 def _smallest(devices: list[Device], bounds: list[_Bounds], claim: GpuClaim) -> tuple[int | None, Message]:

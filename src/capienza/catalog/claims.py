@@ -162,11 +162,12 @@ def _division(gpu: FullGpu, notes: Notes) -> tuple[str | None, Share | None]:
     profile = gpu.mig_profile or (named[0].lower() if named else None)
     if named and gpu.mig_profile and named[0].lower() != gpu.mig_profile:
         notes.problem(PROFILES_DIFFER(named=named[0], found=gpu.mig_profile), "gpu", "mig_profile")
-    if profile and gpu.share not in (None, "mig"):
+    is_mig = profile is not None or names.names_mig(gpu.name_raw)
+    if is_mig and gpu.share not in (None, "mig"):
         notes.problem(PROFILE_NOT_MIG(found=gpu.share), "gpu", "share")
-    if gpu.share == "mig" and not profile:
+    if (is_mig or gpu.share == "mig") and not profile:
         notes.finding(PROFILE_MISSING(), "gpu", "share")
-    return profile, "mig" if profile else gpu.share
+    return profile, "mig" if is_mig else gpu.share
 
 
 def _stated_keys(gpu: FullGpu, notes: Notes) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ MIG_CONTRADICTS = template(
 
 MAX_NAME = 200
 MIG_PROFILE = re.compile(r"\b[0-9]g\.[0-9]{1,4}gb(?:\+[a-z0-9.]+)?(?![a-z0-9])", re.ASCII | re.IGNORECASE)
+_MIG_WORD = re.compile(r"(?<![a-z0-9])mig(?![a-z0-9])", re.ASCII | re.IGNORECASE)
 _LEAST, _MOST = Decimal("0.90"), Decimal("1.07")
 """How far a seller's size may be from the nominal one: 270 of 288, 22 of 24, 192 of 180 are all in use."""
 
@@ -106,6 +107,17 @@ def lookup(name: str, memory: str | None = None, form_factor: str | None = None)
         for stated in filter(None, (_memory_word(words), memory)):
             narrowing.by_memory(stated)
     return narrowing.resolution(profile[0].lower() if profile else None)
+
+
+def names_mig(name: str) -> bool:
+    """Does the name say that a MIG instance is meant, with its profile or without?"""
+    return MIG_PROFILE.search(name) is not None or _MIG_WORD.search(name) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def memory_in(name: str) -> str | None:
+    """The memory that a seller's name states beside the GPU, such as 80 GB; None where it states none."""
+    return _memory_word(_named(MIG_PROFILE.sub(" ", name))[1]) if len(name) <= MAX_NAME else None
 
 
 class _Narrowing:

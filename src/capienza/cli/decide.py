@@ -79,10 +79,8 @@ def decide_command(
     if why is not None:
         states = _why(decided, *why, form, as_json)
     else:
-        summary = _answer(decided, "json" if as_json else form, target)
+        summary = _answer(decided, "json" if as_json else form, target, evidence if keep else None)
         states = {state for state, count in summary.counts.items() if count}
-    if keep and evidence is not None:
-        _keep(decided, evidence)
     ctx.exit(_code(states))
 
 
@@ -123,19 +121,29 @@ def _target(out: str, why: tuple[str, str] | None) -> Path:
     return path
 
 
-def _answer(decided: Decided, form: str, target: Path | None) -> Summary:
-    """Judge all, write the document where one is wanted, show the answer."""
+def _answer(decided: Decided, form: str, target: Path | None, keep_in: str | None) -> Summary:
+    """Judge all, write the document and the record where they are wanted, show the answer."""
     show = _show_json if form == "json" else _show
+
+    def kept(_: Summary) -> None:
+        if keep_in is not None:
+            _keep(decided, keep_in)
+
     if target is None:
-        return show(decided, form, lambda _: None)
+        return show(decided, form, kept)
     import msgspec
 
     from capienza.decide.gather import Gathering
 
     with Gathering() as gathering:
         watched = msgspec.structs.replace(decided, judged=gathering.watch(decided.judged))
+
+        def written(summary: Summary) -> None:
+            _write(watched, summary, gathering, target)
+            kept(summary)
+
         # Before the answer is shown: a failure must not follow half an answer.
-        return show(watched, form, lambda summary: _write(watched, summary, gathering, target))
+        return show(watched, form, written)
 
 
 def _write(decided: Decided, summary: Summary, gathering: Gathering, target: Path) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from capienza.card.model import Card
 from capienza.decide.case import Case
-from capienza.evidence.claims import CONTEXT, PEAK, find, whole
+from capienza.evidence.claims import CONTEXT, PEAK, find, wholes
 from capienza.evidence.record import Record
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 
@@ -78,7 +78,7 @@ def limits_of(case: Case, record: Record) -> dict[str, int]:
     limits: dict[str, int] = {}
     if capacity.smallest_usable_bytes is not None:
         limits |= dict.fromkeys(DRIVER_COUNTERS, capacity.smallest_usable_bytes)
-    stated = [size for size in (whole(record, CONTEXT), case.sizing.context_bytes) if size is not None]
+    stated = [size for size in (*wholes(record, CONTEXT), case.sizing.context_bytes) if size is not None]
     if capacity.cuda_total_bytes is not None and stated:
         usable = capacity.cuda_total_bytes - max(stated) - capacity.others_use_bytes
         limits |= dict.fromkeys(ALLOCATOR_COUNTERS, usable)

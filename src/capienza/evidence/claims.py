@@ -55,7 +55,18 @@ def word(record: Record, quantity: str) -> str | None:
 def whole(record: Record, quantity: str) -> int | None:
     """The one value of a quantity as a whole number; None when absent, stated in two ways, or not a number."""
     text = word(record, quantity)
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 19 else None
+    return int(text) if text is not None and is_whole(text) else None
+
+
+def wholes(record: Record, quantity: str) -> tuple[int, ...]:
+    """Every value of a quantity that is a whole number: what a record states in two ways it has not left unsaid."""
+    texts = (str(claim.value) for claim in find(record, quantity))
+    return tuple(int(text) for text in texts if is_whole(text))
+
+
+def is_whole(text: str) -> bool:
+    """Is the text a whole number that a record may count with?"""
+    return text.isascii() and text.isdigit() and len(text) <= 19
 
 
 def author(record: Record) -> str:

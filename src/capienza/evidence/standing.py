@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from capienza.errors import Message, template
-from capienza.evidence.claims import PLANNED_RUNS, author, find, has_reason, whole
+from capienza.evidence.claims import PLANNED_RUNS, author, find, has_reason, wholes
 from capienza.evidence.record import Record, Scope
 
 _RECORD_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -166,11 +166,11 @@ def _withdrawn(records: list[Record]) -> dict[str, Message]:
 
 def _planned(plan: Record) -> tuple[int, str | None] | None:
     """How many runs a plan announces, and of which kind where its claim says so as its basis."""
-    number = whole(plan, PLANNED_RUNS) if plan.kind == "plan" else None
-    if number is None:
+    numbers = wholes(plan, PLANNED_RUNS) if plan.kind == "plan" else ()
+    if not numbers:
         return None
     (basis, *others) = {claim.basis for claim in find(plan, PLANNED_RUNS)}
-    return number, basis if basis in PLANNED_KINDS and not others else None
+    return max(numbers), basis if basis in PLANNED_KINDS and not others else None
 
 
 def _is_bound(record: Record, plan: Record) -> bool:
@@ -236,9 +236,10 @@ def _incomplete(record: Record, known: Mapping[str, Record], plans: Iterable[Rec
         if identity not in known
     ]
     for plan in plans:
-        planned = whole(plan, PLANNED_RUNS)
-        if planned is None or not (plan.id in record.inputs or _is_bound(record, plan)):
+        announced = _planned(plan)
+        if announced is None or not (plan.id in record.inputs or _is_bound(record, plan)):
             continue
+        planned = announced[0]
         present = _present(record, plan, known.values())
         if present < planned:
             doubts.append(PLAN_INCOMPLETE(record=record.id[:12], plan=plan.id[:12], present=present, planned=planned))

@@ -50,6 +50,11 @@ DATE_WITHOUT_OFFSET = template(
     "{field} has no offset from UTC",
     "write it as 2026-11-30T12:00:00Z",
 )
+DATE_BEYOND_UTC = template(
+    "evidence.date-beyond-utc",
+    "{field} is {found}, which no calendar has in UTC",
+    "write a moment of the years 1 to 9999, such as 2026-11-30T12:00:00Z",
+)
 NOT_POSITIVE = template(
     "evidence.not-positive",
     "{field} is {found}; a whole number from {smallest} is accepted",
@@ -159,8 +164,8 @@ def unsealed_record(document: dict[str, Any], place: Place) -> Record:
     _check_schema(document, place)
     try:
         record = msgspec.convert(document, Record)
-    except msgspec.ValidationError as error:
-        raise InputError(NOT_A_RECORD(problem=str(error)), place) from error
+    except (msgspec.ValidationError, UnicodeError) as error:  # half a surrogate pair is no text
+        raise InputError(NOT_A_RECORD(problem=str(error)[:200]), place) from error
     _check(record, place)
     return record
 
@@ -209,6 +214,8 @@ def _check(record: Record, place: Place) -> None:
         value = getattr(record, field)
         if value is not None and value.utcoffset() is None:
             raise InputError(DATE_WITHOUT_OFFSET(field=field), place)
+        if value is not None and not _is_in_utc(value):
+            raise InputError(DATE_BEYOND_UTC(field=field, found=value.isoformat()), place)
     for field in Scope.__struct_fields__:
         value = getattr(record.scope, field)
         if isinstance(value, int) and value < 1:
@@ -221,6 +228,14 @@ def _check(record: Record, place: Place) -> None:
     problem = misunderstood(record)
     if problem is not None:
         raise InputError(problem, place)
+
+
+def _is_in_utc(moment: datetime.datetime) -> bool:
+    try:
+        moment.astimezone(datetime.UTC)
+    except OverflowError:
+        return False
+    return True
 
 
 def _unknown_fields(document: dict[str, Any]) -> list[str]:

@@ -11,13 +11,19 @@ from capienza.evidence.claims import (
     ANY,
     COMPLETED,
     CONTEXT,
+    DROPPED,
     OUT_OF_MEMORY,
     OUTCOME,
     PEAK,
     PLANNED_RUNS,
+    POOL,
+    SATISFIED,
+    TRUNCATED,
+    VIOLATED,
     WAIVED,
     author,
     has_reason,
+    is_whole,
 )
 from capienza.evidence.drivers import is_range
 from capienza.evidence.record import Claim, Record
@@ -34,6 +40,8 @@ PHASES = (
 """The phases of the ledger, which stands on a higher floor; a test compares the two."""
 CRITERIA = ("workload", "compatibility", "memory", "quality", "placement", "budget")
 """The criteria of a decision, which stands on a higher floor; a test compares the two."""
+COUNTS = (TRUNCATED, DROPPED, POOL)
+"""Quantities that are counted: one that is not a number would not be heard."""
 BYTES = "B"
 MAX_RUNS = 10_000
 
@@ -80,7 +88,10 @@ def _problem(claim: Claim) -> Message | None:
             or _one_of(claim, "counter", claim.counter, COUNTERS)
             or _one_of(claim, "phase", claim.phase, PHASES)
         )
-    return _whole(claim, 0, MAX_BYTES) if isinstance(claim.value, int) else None
+    if isinstance(claim.value, int) or (claim.quantity in COUNTS and not is_whole(claim.value)):
+        return _whole(claim, 0, MAX_BYTES)
+    word = str(claim.value).strip().casefold()
+    return _one_of(claim, "value", claim.value, (word,)) if word in (SATISFIED, VIOLATED) else None
 
 
 def _bad_waiver(record: Record) -> Message | None:

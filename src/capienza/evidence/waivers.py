@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from capienza.errors import Message, template
-from capienza.evidence.claims import COMPATIBILITY, DROPPED, OUT_OF_MEMORY, OUTCOME, TRUNCATED, VIOLATED, whole, word
+from capienza.evidence.claims import (
+    COMPATIBILITY,
+    DROPPED,
+    OUT_OF_MEMORY,
+    OUTCOME,
+    TRUNCATED,
+    VIOLATED,
+    find,
+    wholes,
+    word,
+)
 from capienza.evidence.record import Record
 from capienza.evidence.scope import BOUNDS, FIELDS, gaps
 from capienza.evidence.vocabulary import FAILED
@@ -36,11 +46,12 @@ def failures_met(waiver: Record, records: Iterable[Record]) -> tuple[Message, ..
 def _failed(record: Record) -> Iterator[str]:
     if record.kind == "measurement":
         outcome = word(record, OUTCOME)
-        if outcome in (OUT_OF_MEMORY, FAILED) or any(whole(record, cut) for cut in (TRUNCATED, DROPPED)):
+        if outcome in (OUT_OF_MEMORY, FAILED) or any(any(wholes(record, cut)) for cut in (TRUNCATED, DROPPED)):
             yield "workload"
         if outcome == OUT_OF_MEMORY:
             yield "memory"
-    if record.kind in ("measurement", "document") and word(record, COMPATIBILITY) == VIOLATED:
+    stated = [claim.value for claim in find(record, COMPATIBILITY)]
+    if record.kind in ("measurement", "document") and VIOLATED in stated:
         yield "compatibility"
     if record.kind == "quality_result" and any(claim.value == VIOLATED for claim in record.claims):
         yield "quality"

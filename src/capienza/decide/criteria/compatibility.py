@@ -17,7 +17,7 @@ from capienza.decide.server_rules import server_finding
 from capienza.decide.verdict import CriterionVerdict, Finding, cite
 from capienza.decide.weigh import OVERRIDDEN, Says, Stance, conclude, for_every_gpu, in_scope, short_id, shorten, weigh
 from capienza.errors import Message, template
-from capienza.evidence.claims import COMPATIBILITY, COMPLETED, OUTCOME, SATISFIED, VIOLATED, word
+from capienza.evidence.claims import COMPATIBILITY, COMPLETED, OUTCOME, SATISFIED, VIOLATED, find, word
 from capienza.evidence.rank import MEASURED_HERE, OFFER_DOCUMENT, rank
 from capienza.evidence.record import Record, Scope
 from capienza.truth import Truth
@@ -34,6 +34,11 @@ BROKEN = template(
     "decide.compatibility-broken",
     "record {record}: {engine} {version} does not run {format} on {gpu}",
     "choose another engine, version, format or GPU",
+)
+TWO_WORDS = template(
+    "decide.compatibility-two-words",
+    "record {record} says that {engine} {version} runs {format} on {gpu}, and that it does not",
+    "find out which is true, and withdraw the record by one of kind invalidates, with author and reason",
 )
 UNVERIFIED = template(
     "decide.compatibility-unverified",
@@ -145,19 +150,24 @@ def _relevant(case: Case) -> list[Record]:
 
 
 def _says(record: Record) -> Says | None:
-    """A word on compatibility; without one, a measured run that completed shows it."""
-    stated = word(record, COMPATIBILITY)
-    if stated == VIOLATED:
-        return "violates"
-    if stated == SATISFIED or (record.kind == "measurement" and stated is None and word(record, OUTCOME) == COMPLETED):
+    """A word on compatibility; without one, a measured run that completed shows it. Two words leave it open."""
+    stated = {claim.value for claim in find(record, COMPATIBILITY)}
+    if VIOLATED in stated:
+        return "violates" if len(stated) == 1 else "doubts"
+    if stated == {SATISFIED} or (not stated and record.kind == "measurement" and word(record, OUTCOME) == COMPLETED):
         return "supports"
     return None
 
 
 def _stance(record: Record, need: Scope, says: Says) -> Stance:
-    text = VERIFIED if says == "supports" else BROKEN
-    reason = text(record=record.id[:12], **_names(need))
-    return Stance(says=says, rank=rank(record, need.offer), evidence=cite(record), reasons=(reason,))
+    text = {"supports": VERIFIED, "violates": BROKEN}.get(says, TWO_WORDS)
+    return Stance(
+        says=says,
+        rank=rank(record, need.offer),
+        evidence=cite(record),
+        reasons=(text(record=record.id[:12], **_names(need)),),
+        is_failure=says != "supports",
+    )
 
 
 def _names(need: Scope) -> dict[str, str]:

@@ -231,12 +231,21 @@ def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
         phase = next((claim.phase for claim in record.claims if claim.quantity == OUTCOME and claim.phase), "unknown")
         reason = OOM(record=record.id[:12], phase=phase, card=card_file(case))
         return Stance(says="violates", rank=rank(record, need.offer), evidence=cite(record), reasons=(reason,))
-    short = _short(case, record, need)
+    short = _short(case, record, need) or _above_largest(case, record)
     if short is None:
         return None
     stance = doubt(case, record, need, short)
     # More than the card has, read on the required load: no waiver covers that.
     return msgspec.structs.replace(stance, is_failure=True) if short.code == OVERFULL.code else stance
+
+
+def _above_largest(case: Case, record: Record) -> Message | None:
+    """A reason when a reading is more than any GPU of this name has, whatever counter it is of."""
+    largest = case.sizing.capacity.largest_usable_bytes if case.sizing.capacity else None
+    fullest = max((claim.value for claim in find(record, PEAK) if isinstance(claim.value, int)), default=0)
+    if largest is None or fullest <= largest:
+        return None
+    return OVERFULL(record=record.id[:12], excess_bytes=fullest - largest)
 
 
 def _short(case: Case, record: Record, need: Scope) -> Message | None:

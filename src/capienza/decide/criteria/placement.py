@@ -12,7 +12,7 @@ import msgspec
 from capienza.card.model import NONE, Card, Host, Placement
 from capienza.decide.alike import judged_alike
 from capienza.decide.case import Case, gpus_in_all, gpus_per_copy
-from capienza.decide.documents import PropertyTexts, judge_property
+from capienza.decide.documents import PropertyTexts, judge_property, stated_values
 from capienza.decide.need import NOT_STATED
 from capienza.decide.runs import not_completed, required_load, runs, settle_by_measuring
 from capienza.decide.server import ServerNeed, gpus_of_a_node, known_needs, most_nodes, share
@@ -196,7 +196,7 @@ def _node(case: Case, placement: Placement) -> Finding:
     if within.truth is Truth.UNKNOWN and case.offer.lots > 1:
         lots = LOTS(lots=case.offer.lots, cards=case.offer.cards)
         return msgspec.structs.replace(within, reasons=(*within.reasons, lots))
-    if within.truth is not Truth.TRUE or per_node is None or per_node >= copy:
+    if within.truth is not Truth.TRUE or _documented_in_node(case, per_node) >= copy:
         return within
     link = case.offer.node_link_gbit_s
     reason = ACROSS_NODES(copy=copy, link=f"{link:f}") if link is not None else ACROSS_NODES_UNKNOWN(copy=copy)
@@ -206,6 +206,13 @@ def _node(case: Case, placement: Placement) -> Finding:
         evidence=within.evidence,
         settle=settle_by_measuring(case) if link is not None else (reason,),
     )
+
+
+def _documented_in_node(case: Case, per_node: int | None) -> int:
+    """GPUs in one node as the highest document has it: of several the fewest. It need not be that of the offer."""
+    stated = stated_values(case, "gpus_per_node", per_node)
+    top = max((one.rank for one in stated if not one.doubts), default=0)
+    return min((one.value for one in stated if one.rank >= top and isinstance(one.value, int)), default=0)
 
 
 def _verified(case: Case) -> Finding:

@@ -115,8 +115,12 @@ def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
     reasons += case.evidence.aside(metric.name)
     stances = []
     for record in covering:
-        if not any(subject.name == corpus and subject.sha256 for subject in record.subject):
-            reasons.append(OTHER_CORPUS(record=record.id[:12], corpus=corpus))
+        named = [subject for subject in record.subject if subject.name == corpus]
+        if not any(subject.sha256 for subject in named):
+            other = OTHER_CORPUS(record=record.id[:12], corpus=corpus)
+            reasons.append(other)
+            if named and _is_missed(record, metric):
+                stances.append(_missed_somehow(case, record, other))
             continue
         stance, doubts = _result(case, record, metric, corpus)
         stances += [stance] if stance else []
@@ -165,7 +169,8 @@ def _result(case: Case, record: Record, metric: Metric, corpus: str) -> tuple[St
     found = {claim.basis or "" for claim in claims}
     if found != {thresholds}:
         text = "; ".join(sorted(found))
-        return None, [OTHER_THRESHOLDS(record=short, metric=metric.name, found=text, thresholds=thresholds)]
+        other = OTHER_THRESHOLDS(record=short, metric=metric.name, found=text, thresholds=thresholds)
+        return (_missed_somehow(case, record, other) if _is_missed(record, metric) else None), [other]
     words = {str(claim.value) for claim in claims}
     evidence, weight = cite(record), rank(record, case.needs[0].offer)
     if words == {VIOLATED}:
@@ -178,4 +183,17 @@ def _result(case: Case, record: Record, metric: Metric, corpus: str) -> tuple[St
         met = MET(record=short, metric=metric.name, thresholds=thresholds)
         return Stance(says="supports", rank=weight, evidence=evidence, reasons=(met,)), []
     unclear = INCONCLUSIVE(record=short, metric=metric.name, found=", ".join(sorted(words)))
-    return Stance(says="doubts", rank=weight, evidence=evidence, reasons=(unclear,)), []
+    is_failure = VIOLATED in words
+    return Stance(says="doubts", rank=weight, evidence=evidence, reasons=(unclear,), is_failure=is_failure), []
+
+
+def _is_missed(record: Record, metric: Metric) -> bool:
+    """Does the record say that the metric is beyond the card's thresholds, whatever else it says?"""
+    thresholds = threshold_text(metric.min, metric.max_regression)
+    return any(claim.value == VIOLATED and claim.basis == thresholds for claim in find(record, metric.name))
+
+
+def _missed_somehow(case: Case, record: Record, why: Message) -> Stance:
+    """A failure in a record that is not as it should be: it excludes nothing, and no waiver covers it."""
+    weight = rank(record, case.needs[0].offer)
+    return Stance(says="doubts", rank=weight, evidence=cite(record), reasons=(why,), is_failure=True)

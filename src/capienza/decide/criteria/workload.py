@@ -7,12 +7,14 @@ cut inputs or dropped samples.
 
 from __future__ import annotations
 
+import msgspec
+
 from capienza.decide.case import Case
 from capienza.decide.runs import doubt, not_completed, required_load, runs, settle_by_measuring
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, for_every_gpu, shorten, weigh
 from capienza.errors import Message, template
-from capienza.evidence.claims import DROPPED, OUTCOME, POOL, TRUNCATED, whole, word
+from capienza.evidence.claims import DROPPED, OUTCOME, POOL, TRUNCATED, whole, wholes, word
 from capienza.evidence.rank import rank
 from capienza.evidence.record import Record, Scope
 from capienza.truth import Truth
@@ -139,7 +141,7 @@ def _shortfall(case: Case) -> list[Message]:
 
 
 def _cut(record: Record) -> Message | None:
-    truncated, dropped = whole(record, TRUNCATED) or 0, whole(record, DROPPED) or 0
+    truncated, dropped = (max(wholes(record, cut), default=0) for cut in (TRUNCATED, DROPPED))
     return CUT(record=record.id[:12], truncated=truncated, dropped=dropped) if truncated or dropped else None
 
 
@@ -149,7 +151,10 @@ def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
     if cut:
         return Stance(says="violates", rank=rank(record, need.offer), evidence=cite(record), reasons=(cut,))
     unfinished = not_completed(record)
-    return doubt(case, record, need, unfinished) if unfinished and word(record, OUTCOME) else None
+    if unfinished is None or not word(record, OUTCOME):
+        return None
+    # It does not exclude: why it failed is not known. But no waiver covers a run that failed.
+    return msgspec.structs.replace(doubt(case, record, need, unfinished), is_failure=True)
 
 
 def _executed(case: Case, record: Record, need: Scope) -> tuple[Stance | None, list[Message]]:
@@ -157,7 +162,7 @@ def _executed(case: Case, record: Record, need: Scope) -> tuple[Stance | None, l
     obstacle = not_completed(record) or _cut(record)
     if obstacle:
         return None, [obstacle]
-    pool = whole(record, POOL)
+    pool = min(wholes(record, POOL), default=None)
     needed = (need.tokens or 0) * (need.concurrency or 1)
     if pool is not None and pool < needed:
         return doubt(case, record, need, POOL_SMALL(record=record.id[:12], pool=pool, needed=needed)), []
