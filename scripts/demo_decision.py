@@ -108,7 +108,9 @@ def make(folder: Path, now: datetime.datetime) -> None:
 def records(now: datetime.datetime, corpus: Path) -> list[Record]:
     """Measured runs, quality results under a plan made before them, and a waiver for what one seller leaves out."""
     subject = Subject(name=CORPUS, sha256=digest_bytes(corpus.read_bytes()))
-    plan = seal(Record(kind="plan", version="1", date=now - 4 * DAY, subject=(subject,), producer={"tool": "example"}))
+    fixed = Claim(quantity="exact_match", value="planned", basis=threshold_text(Decimal("0.82"), None))
+    base = {"kind": "plan", "version": "1", "date": now - 4 * DAY, "producer": {"tool": "example"}}
+    plan = seal(Record(**base, subject=(subject,), claims=(fixed,)))
     found = [plan]
     for gpu, peaks in (("rtx6000_ada", (18240, 24610, 23870)), ("l40s", (18240, 24730, 23990))):
         found += [_run(gpu, peaks, now), _quality(gpu, now, plan)]

@@ -195,8 +195,17 @@ def make_oom(scope=SCOPE, phase="prefill", **fields) -> Record:
 
 
 CORPUS = (Subject(name="eval.jsonl", sha256="e" * 64),)
-QUALITY_PLAN = seal(Record(kind="plan", version="1", date=at(1), subject=CORPUS))
-"""Fixes the corpus of every quality result here; `judge` always has it among the records."""
+_FIXED = {"exact_match": threshold_text(Decimal("0.82"), None), "f1": threshold_text(None, Decimal("0.01"))}
+QUALITY_PLAN = seal(
+    Record(
+        kind="plan",
+        version="1",
+        date=at(1),
+        subject=CORPUS,
+        claims=tuple(Claim(quantity=metric, value="planned", basis=basis) for metric, basis in _FIXED.items()),
+    )
+)
+"""Fixes corpus and thresholds of every quality result here; `judge` always has it among the records."""
 
 
 def make_quality(value="satisfied", scope=SCOPE, metric="exact_match", **fields) -> Record:

@@ -19,7 +19,7 @@ from decide_strategies import (
     truths,
     worlds,
 )
-from decide_world import NOW, change, codes
+from decide_world import NOW, at, change, codes
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -27,6 +27,7 @@ from capienza.canon import canonical
 from capienza.decide.verdict import STATE_OF
 from capienza.errors import fill
 from capienza.evidence.standing import standing
+from capienza.evidence.store import seal
 from capienza.ledger.ledger import Ledger
 from capienza.truth import all_of
 from capienza.units import GIB, Money, Range
@@ -228,3 +229,23 @@ def test_widening_never_settles(world, first, second):
         # A reading below the proved floor is a contradiction, which a lower floor takes away.
         if old.state == "to_confirm" and "decide.memory-below-floor" not in codes(old.reasons):
             assert new.state == "to_confirm", (old.criterion, codes(old.reasons), codes(new.reasons))
+
+
+@LAW
+@given(worlds, st.data(), st.sampled_from(["expires", "date"]))
+def test_a_run_out_of_its_dates_helps_nobody(world, data, field):
+    """A failure that was measured stays one after its record has ended, or when the clock that dated it was ahead."""
+    scene, records = world
+    runs = [record for record in records if record.kind in ("measurement", "quality_result")]
+    assume(runs)
+    gone = data.draw(st.sampled_from(runs))
+    out = {"expires": {"expires": NOW}, "date": {"date": at(28)}}[field]
+    ended = seal(change(gone, **out, id="", sha256=""))
+    assume(not any(gone.id in record.inputs for record in records))
+    with_it = judge(scene, records)
+    without = judge(scene, [ended if record is gone else record for record in records])
+    for name in ("workload", "memory", "quality", "compatibility"):
+        assert ORDER[without.criterion(name).state] <= ORDER[with_it.criterion(name).state], name
+
+
+ORDER = {"exclude": 0, "to_confirm": 1, "admissible": 2, "not_applicable": 3}

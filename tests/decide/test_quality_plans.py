@@ -23,8 +23,13 @@ from capienza.evidence.store import seal
 OTHER = (Subject(name="eval.jsonl", sha256="f" * 64),)
 
 
+def claim(basis):
+    return (Claim(quantity="exact_match", value="planned", basis=basis),)
+
+
 def make_plan(**fields) -> Record:
-    return seal(Record(**({"kind": "plan", "version": "2", "date": at(1), "subject": CORPUS} | fields)))
+    base = {"kind": "plan", "version": "2", "date": at(1), "subject": CORPUS, "claims": claim("min=0.82")}
+    return seal(Record(**(base | fields)))
 
 
 def result(plan: Record | None, value="satisfied", **fields) -> Record:
@@ -36,13 +41,9 @@ def quality(*records, **world):
     return judge(records=(make_run(), *records), **world).criterion("quality")
 
 
-def claim(basis):
-    return (Claim(quantity="exact_match", value="planned", basis=basis),)
-
-
 PLANS = [
     ("admissible", None, make_plan()),
-    ("admissible", None, make_plan(claims=claim("min=0.82"))),
+    ("to_confirm", "decide.plan-other-thresholds", make_plan(claims=())),
     ("to_confirm", "decide.plan-other-thresholds", make_plan(claims=claim("min=0.7"))),
     ("to_confirm", "decide.plan-without-corpus", make_plan(subject=())),
     ("to_confirm", "decide.quality-corpus-changed", make_plan(subject=OTHER)),

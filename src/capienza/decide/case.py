@@ -114,7 +114,9 @@ class Evidence:
         back = [record for record, _ in self.withdrawn]
         counting = tuple(sorted((*self.counting, *back), key=lambda record: record.id))
         set_aside = tuple(one for one in self.set_aside if one not in self.withdrawn)
-        return Evidence(Standing(counting=counting, weak={}, set_aside=set_aside))
+        ended = self.standing.ended
+        weak = {identity: (reason,) for identity, reason in ended.items()}
+        return Evidence(Standing(counting=counting, weak=weak, ended=ended, set_aside=set_aside))
 
     @functools.cached_property
     def is_plain(self) -> bool:
@@ -124,7 +126,12 @@ class Evidence:
     @functools.cached_property
     def curtailed(self) -> tuple[tuple[Record, tuple[Message, ...]], ...]:
         """The records that do not speak, or not in full, though nothing but other records keeps them from it."""
-        weak = ((record, self.weak[record.id]) for record in self.counting if record.id in self.weak)
+        ended = self.standing.ended
+        weak = (
+            (record, self.weak[record.id])
+            for record in self.counting
+            if record.id in self.weak and record.id not in ended
+        )
         return (*weak, *((record, (reason,)) for record, reason in self.withdrawn))
 
     def about(self, *quantities: str) -> tuple[Record, ...]:

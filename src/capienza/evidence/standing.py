@@ -14,7 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from capienza.errors import Message, template
-from capienza.evidence.claims import PLANNED_RUNS, author, find, has_reason, wholes
+from capienza.evidence.claims import (
+    COMPATIBILITY,
+    DROPPED,
+    OUTCOME,
+    PEAK,
+    PLANNED_RUNS,
+    TRUNCATED,
+    author,
+    find,
+    has_reason,
+    wholes,
+)
 from capienza.evidence.record import Record, Scope
 
 _RECORD_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -56,6 +67,7 @@ PLAN_LACKS_RUNS = template(
     "add the missing runs, failed ones included, or withdraw the plan by a record with author and reason",
 )
 
+_OF_A_RUN = (OUTCOME, TRUNCATED, DROPPED, PEAK, COMPATIBILITY)
 PLANNED_KINDS = ("measurement", "quality_result")
 IDENTITY = ("model", "revision", "task", "weight_format", "engine", "engine_version", "gpu", "gpus", "configuration")
 """What two runs have to share to be runs of the same plan."""
@@ -73,13 +85,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The records of a decision at one moment, each once, sorted by id.
 
     `counting` may speak. `weak` gives, for some of them and of those withdrawn, why they cannot support. `set_aside`
-    do not speak at all, each with the reason. `unfinished` says of what a run is missing, which may be one that failed.
+    do not speak at all, each with the reason. `ended` are runs and results out of their dates: they support nothing,
+    and what they showed to fail stays shown until it is withdrawn. `unfinished` says of what a run is missing, which
+    may be one that failed.
     """
 
     counting: tuple[Record, ...]
     weak: Mapping[str, tuple[Message, ...]]
     set_aside: tuple[tuple[Record, Message], ...]
     unfinished: tuple[Unfinished, ...] = ()
+    ended: Mapping[str, Message] = {}
 
     @property
     def withdrawn(self) -> tuple[tuple[Record, Message], ...]:
@@ -101,8 +116,10 @@ def standing(records: Iterable[Record], now: datetime.datetime) -> Standing:
     withdrawn = _withdrawn([record for record in ordered if undated[record.id] is None])
     plans = [record for record in ordered if record.kind == "plan"]
     counting, set_aside, weak = [], [], {}
+    ended = {record.id: end for record in ordered if (end := undated[record.id]) is not None and _shows(record)}
     for record in ordered:
-        reason = undated[record.id] or withdrawn.get(record.id)
+        outdated = None if record.id in ended else undated[record.id]
+        reason = outdated or withdrawn.get(record.id)
         if reason is None and record.kind in WITHDRAWING and not _signed(record):
             reason = WITHDRAWAL_UNSIGNED(record=record.id[:12])
         if reason is not None:
@@ -111,11 +128,14 @@ def standing(records: Iterable[Record], now: datetime.datetime) -> Standing:
             counting.append(record)
         if reason is None or reason.code == WITHDRAWN.code:
             doubts = _incomplete(record, known, plans)
+            if record.id in ended:
+                doubts = (ended[record.id], *doubts)
             if doubts:
                 weak[record.id] = doubts
     return Standing(
         counting=tuple(counting),
         weak=weak,
+        ended=ended,
         set_aside=tuple(set_aside),
         unfinished=tuple(_unfinished(ordered, known, withdrawn)),
     )
@@ -129,6 +149,13 @@ def record_references(record: Record) -> tuple[str, ...]:
 def is_record_id(text: str) -> bool:
     """Is the text the id of a record: 64 hexadecimal digits, in small letters?"""
     return _RECORD_ID.fullmatch(text) is not None
+
+
+def _shows(record: Record) -> bool:
+    """Is it a run or a result, which may have failed? A property that was read once is as old as its record."""
+    return record.kind == "quality_result" or (
+        record.kind == "measurement" and any(find(record, quantity) for quantity in _OF_A_RUN)
+    )
 
 
 def _out_of_date(record: Record, now: datetime.datetime) -> Message | None:

@@ -40,7 +40,8 @@ def survey(records: Iterable[Record], now: datetime.datetime) -> tuple[Surveyed,
     for record in found.counting:
         doubts = found.weak.get(record.id, ())
         void = failures_met(record, found.counting) if record.kind == "waiver" else ()
-        state: State = "void" if void else "weak" if doubts else "counts"
+        ended = found.ended.get(record.id)
+        state: State = "void" if void else _aside(record, ended, known) if ended else "weak" if doubts else "counts"
         rows.append(Surveyed(record, state, (*void, *doubts)))
     return tuple(sorted(rows, key=lambda row: row.record.id))
 

@@ -105,7 +105,8 @@ def duration_of(step: Step, standing: Standing, needs: tuple[Scope, ...]) -> Dur
     for need in needs:
         before, runs = len(proved), 0
         for record in candidates:
-            problem, weak = _problem(record, step, need), standing.weak.get(record.id, ())
+            problem = standing.ended.get(record.id) or _problem(record, step, need)
+            weak = standing.weak.get(record.id, ())
             reasons += weak if problem is None else (problem,)
             hours, unread = _stated(record, quantity, step) if problem is None else ([], ())
             reasons += unread
