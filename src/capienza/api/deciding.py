@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import zoneinfo
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
 from capienza.api.sizing import facts_of
 from capienza.card.load import load_card
-from capienza.card.model import Calendar, Card, Placement
+from capienza.card.model import Card, Placement
 from capienza.catalog.capability import traits_of
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
@@ -77,7 +76,7 @@ def decided_with(
     """As `decide`, with records that are read already."""
     model = model_of(card)
     findings = Findings()
-    candidates = catalogue_offers(card) if offers is None else read_all(offers, findings, zone_of(card))
+    candidates = catalogue_offers(card) if offers is None else read_all(offers, findings, card.zone)
     sizing = sizing_for(card, model)
     judged = _judged(card, candidates, sizing, records, now)
     return Decided(
@@ -104,12 +103,6 @@ def keep_decision(decided: Decided, evidence: str | Path) -> tuple[Record, Path]
         raise ValueError(message)
     record = decided.minutes.record(decided.card, decided.records, decided.now)
     return record, write_record(record, Path(evidence))
-
-
-def zone_of(card: Card) -> datetime.tzinfo | None:
-    """The time zone of bare dates, in the offers as in the card itself; None where the card states none."""
-    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
-    return None if name is None else zoneinfo.ZoneInfo(name)
 
 
 def sizing_for(card: Card, model: Model) -> SizingFor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -146,7 +147,9 @@ def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool)
     show(
         form,
         as_json,
-        document=lambda say: why_document(found.decision, found.offer, row, records, say),
+        document=lambda say: why_document(
+            found.decision, found.offer, row, records, say.in_zone(decided.card.zone or datetime.UTC)
+        ),
         data=lambda: {
             "schema": "capienza.why/1",
             "offer": offer,

@@ -29,7 +29,7 @@ def evidence_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Block]
     }
     rows, anchors = [], []
     for reference, name in sources.evidence.items():
-        rows.append(_evidence(reference, name, dossier, addresses, sources, say))
+        rows.append(_evidence(reference, name, dossier, addresses, say))
         anchors.append(name.lower())
     if rows:
         blocks.append(
@@ -48,7 +48,7 @@ def evidence_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Block]
 
 
 def _evidence(
-    reference: EvidenceRef, name: str, dossier: Dossier, addresses: dict[str, str], sources: Sources, say: Say
+    reference: EvidenceRef, name: str, dossier: Dossier, addresses: dict[str, str], say: Say
 ) -> tuple[Cell, ...]:
     record = dossier.records.get(reference.id)
     kind = say("document") if record is None else record.kind
@@ -62,8 +62,8 @@ def _evidence(
         what.append(", ".join(f"{key}={value}" for key, value in sorted(record.producer.items())))
     if record is None and reference.id in addresses:
         what.append((Address(addresses[reference.id]),))
-    date = say("not stated") if reference.date is None else say.moment(sources.local(reference.date))
-    end = reference.expires and say("ends {moment}", moment=say.moment(sources.local(reference.expires)))
+    date = say("not stated") if reference.date is None else say.moment(reference.date)
+    end = reference.expires and say("ends {moment}", moment=say.moment(reference.expires))
     dates = (say("of {moment}", moment=date), end or say("no end stated"))
     scope = reference.scope if record is None else scope_text(record.scope)
     return (name, Lines(tuple(what)), scope, Lines(dates), _claims(record, say))

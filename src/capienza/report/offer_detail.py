@@ -69,9 +69,9 @@ def _facts(offer: Offer, decision: Decision, sources: Sources, say: Say) -> Tabl
         (say("document"), cited(stated, marks)),
     ]
     if document is not None and document.retrieved is not None:
-        rows.append((say("read on"), cited(say.moment(sources.local(document.retrieved)), marks)))
+        rows.append((say("read on"), cited(say.moment(document.retrieved), marks)))
     if document is not None and document.valid_until is not None:
-        rows.append((say("valid until"), cited(say.moment(sources.local(document.valid_until)), marks)))
+        rows.append((say("valid until"), cited(say.moment(document.valid_until), marks)))
     title = say("{offer}: the seller's terms", offer=offer.id)
     return Table(columns=(say("what"), say("value")), rows=tuple(rows), title=title)
 
@@ -266,11 +266,11 @@ def _calendar(decision: Decision, decided: Decided, sources: Sources, say: Say) 
     if decision.finish is None:
         return [Paragraph(cited(say("End of the work: not documented."), (CARD,)))]
     marks = sources.finish(decision)
-    text = say("End of the work as documented: {moment}.", moment=say.moment(sources.local(decision.finish)))
+    text = say("End of the work as documented: {moment}.", moment=say.moment(decision.finish))
     if calendar.deadline is not None:
         text = say(
             "End of the work as documented: {moment}; it must be before {deadline}.",
-            moment=say.moment(sources.local(decision.finish)),
-            deadline=say.moment(sources.local(calendar.deadline)),
+            moment=say.moment(decision.finish),
+            deadline=say.moment(calendar.deadline),
         )
     return [Paragraph(cited(text, marks))]
