@@ -44,7 +44,7 @@ CHUNK_CHARACTERS = 2**20
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")
 @option("--evidence", metavar="DIR", help="A folder of records.")
 @option("--out", metavar="FILE", help="Also write a document to sign: FILE.html, one page that prints, or FILE.md.")
-@option("--why", nargs=2, metavar="OFFER CRITERION", help="Show one verdict: reasons, evidence, what would settle it.")
+@option("--why", nargs=2, metavar="OFFER CRITERION", help="Show one verdict: reasons, evidence, what would settle it; the criterion by its name or its number.")
 @option("--keep", is_flag=True, help="Put a record of the decision into the folder of --evidence.")
 @shown_as
 @click.pass_context
@@ -132,7 +132,8 @@ def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool)
     from capienza.report.decide_data import why_data
     from capienza.report.labels import named
 
-    criterion = named(CRITERION_LABELS, criterion, current_say())
+    numbers = {str(number): name for number, name in enumerate(CRITERION_LABELS, 1)}  # as the tables head them
+    criterion = numbers.get(criterion) or named(CRITERION_LABELS, criterion, current_say())
     if criterion not in CRITERION_LABELS:
         raise UsageError(NO_SUCH_CRITERION(found=criterion, accepted=tuple(CRITERION_LABELS)))
     found, states = None, set[str]()
