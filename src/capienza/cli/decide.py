@@ -44,7 +44,12 @@ CHUNK_CHARACTERS = 2**20
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")
 @option("--evidence", metavar="DIR", help="A folder of records.")
 @option("--out", metavar="FILE", help="Also write a document to sign: FILE.html, one page that prints, or FILE.md.")
-@option("--why", nargs=2, metavar="OFFER CRITERION", help="Show one verdict: reasons, evidence, what would settle it; the criterion by its name or its number.")
+@option(
+    "--why",
+    nargs=2,
+    metavar="OFFER CRITERION",
+    help="Show one verdict: reasons, evidence, what would settle it; the criterion by its name or its number.",
+)
 @option("--keep", is_flag=True, help="Put a record of the decision into the folder of --evidence.")
 @shown_as
 @click.pass_context
