@@ -24,6 +24,9 @@ _MONTHS = {
 
 _MOMENTS = {"date", "deadline", "earliest", "end", "expires", "latest", "latest_start", "planned", "start", "until"}
 """Parameters that may be a moment in text, as records and offers keep it."""
+_HOURS = {"available", "certain", "elapsed", "hours", "percent", "planned", "term", "usable", "work"}
+"""Parameters that may be hours or a percentage in text; a release such as 12.8 is never one of them."""
+_DECIMAL = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
 
 
@@ -71,6 +74,10 @@ class Say:
         """A number in this language's marks."""
         return format_number(value, decimals, self.marks)
 
+    def decimals(self, text: str) -> str:
+        """The numbers of a formula with this language's decimal mark."""
+        return _DECIMAL.sub(lambda number: number[0].replace(".", self.marks.decimal), text)
+
     def money(self, money: Money) -> str:
         """An amount with its currency."""
         return format_money(money, self.marks)
@@ -103,6 +110,8 @@ class Say:
             return self.message(value)
         if isinstance(value, bool):
             return self("yes") if value else self("no")
+        if name in _HOURS and isinstance(value, str) and _DECIMAL.fullmatch(value):
+            return self.decimals(value)
         if name in _MOMENTS and isinstance(value, str) and _MOMENT.fullmatch(value):
             return self.moment(datetime.datetime.fromisoformat(value))
         return self(value) if isinstance(value, str) and value in PHRASES else show_parameter(name, value)

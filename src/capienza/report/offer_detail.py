@@ -12,7 +12,7 @@ from capienza.evidence.claims import PEAK, find
 from capienza.evidence.record import Record
 from capienza.i18n.translator import Say
 from capienza.ledger.ledger import Ledger, Total
-from capienza.report.bill import PART_LABELS
+from capienza.report.bill import PART_LABELS, formula_text
 from capienza.report.blocks import (
     Bar,
     Block,
@@ -249,7 +249,7 @@ def _bill(decision: Decision, number: int, sources: Sources, say: Say) -> Table:
 def _line(part: CostPart, marks: tuple[Mark, ...], say: Say) -> tuple[Cell, ...]:
     return (
         say(label(PART_LABELS, part.name)),
-        part.formula,
+        formula_text(part, say),
         _money(part.minimum, marks, say),
         _money(part.planned, marks, say),
     )

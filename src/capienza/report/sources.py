@@ -101,6 +101,11 @@ def sources_of(dossier: Dossier) -> Sources:
         for short in _named(detail):
             if short in by_short_id:
                 evidence.setdefault(cite(by_short_id[short]), f"E{len(evidence) + 1}")
+    for one in list(evidence):
+        record = dossier.records.get(one.id)
+        for identity in record.inputs if record else ():  # the plan of a result, the record that one replaces
+            if identity in dossier.records:
+                evidence.setdefault(cite(dossier.records[identity]), f"E{len(evidence) + 1}")
     return Sources(
         evidence=evidence,
         names={short_id(one): label for one, label in reversed(evidence.items())},
