@@ -45,6 +45,15 @@ is a whole day in `timezone`; a date-time needs its offset.
 | field | type | required | meaning | example |
 | --- | --- | --- | --- | --- |
 """
+QUANTITIES_HEAD = """
+## What `claims.quantity` may be
+
+Any other name is kept and said to decide nothing. An evaluation states the metrics of the card under their own names,
+a waiver names criteria. A size is given with its unit and kept in bytes.
+
+| quantity | unit | read by | meaning |
+| --- | --- | --- | --- |
+"""
 API_HEAD = """# Python
 
 One function for each command, in `capienza.api`. Each takes plain values and returns a frozen result; none prints.
@@ -127,8 +136,13 @@ OFFER_MEANINGS = {
     "tax_percent": "The rate of tax that comes on top of the price and the fees, unless `tax_included` is true.",
     "cancellable": "Can it be cancelled?",
     "unused_refunded": "Is unused time paid back?",
-    "fees": "What is paid besides: `kind`, `amount`, `unit`, `included`, `month_hours`, `billed_when_stopped`. "
-    "A fee in `percent` is of the price alone (the total, or the hours paid), not of the other fees.",
+    "fees": "What is paid besides, each with the keys below.",
+    "fees.kind": "What it is for.",
+    "fees.amount": "What it is; of a fee in percent the bare number.",
+    "fees.unit": "What it is paid for; `percent` is of the price alone (the total, or the hours paid).",
+    "fees.included": "How much of it is free: GB, or hours.",
+    "fees.month_hours": "How many hours a month has, of a fee per GB and month.",
+    "fees.billed_when_stopped": "Is it charged for hours without work?",
     "host.vcpus": "Processor threads of one server.",
     "host.ram": "Main memory of one server.",
     "host.disk": "Disk space of one server.",
@@ -195,6 +209,10 @@ def _offer_rows(form: type[msgspec.Struct], before: str) -> Iterator[str]:
         else:
             required = "yes" if field.required else ""
             yield f"| `{name}` | {_cell(_accepted(kind))} | {required} | {_cell(OFFER_MEANINGS[name])} |\n"
+        if name == "fees":
+            from capienza.catalog.forms import FlatFee
+
+            yield from _offer_rows(FlatFee, "fees.")
 
 
 def _accepted(kind: Any) -> str:
@@ -202,6 +220,8 @@ def _accepted(kind: Any) -> str:
         return ", ".join(f"`{word}`" for word in get_args(kind))
     if kind is bool:
         return "true or false"
+    if not hasattr(kind, "__metadata__"):
+        return "amount and currency, such as 47.14 USD; or a number from 0 to 100"
     meta = kind.__metadata__[0]
     if meta.title is None:
         return f"list, at most {meta.max_length} items"
@@ -240,12 +260,19 @@ def evidence_page() -> str:
     """Every field of the form of evidence."""
     from capienza.records.classes import CLASSES
     from capienza.records.fields import FIELDS
+    from capienza.records.quantities import QUANTITIES
 
     classes = (
         f"| `{name}` | `{made.kind}` | {made.method} | {', '.join(f'`{key}`' for key in made.required)} |\n"
         for name, made in CLASSES.items()
     )
-    return HEAD + EVIDENCE_HEAD.format(classes="".join(classes)) + _field_rows(FIELDS)
+    page = HEAD + EVIDENCE_HEAD.format(classes="".join(classes)) + _field_rows(FIELDS)
+    return page + QUANTITIES_HEAD + "".join(map(_quantity_row, QUANTITIES))
+
+
+def _quantity_row(one: Any) -> str:
+    criteria = ", ".join(one.criteria) or "none"
+    return f"| `{one.name}` | {one.unit} | {criteria} | {_cell(one.meaning)} |\n"
 
 
 def _field_rows(fields: Iterable[Any]) -> str:

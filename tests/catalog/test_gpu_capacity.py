@@ -111,3 +111,8 @@ def test_more_candidates_never_make_a_verdict_more_definite(keys: list[str], ano
     if more.cuda_total_bytes is not None:
         assert few.cuda_total_bytes is not None
         assert more.cuda_total_bytes <= few.cuda_total_bytes
+
+
+def test_a_cuda_total_that_was_collected_is_known_without_a_drivers_total() -> None:
+    assert capacities(candidates=("a100_pcie_40",)) == (40960, None, 40513)
+    assert capacities(candidates=("a100_pcie_40",), memory_nominal="80 GB") == (40960, None, None)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from offer_files import EXAMPLES, SHARED, flat, placeless, read_path, read_text
 
-from capienza.catalog.forms import FlatOffer, FullOffer
+from capienza.catalog.forms import FlatFee, FlatOffer, FullOffer
 from capienza.catalog.notes import KEPT
 from capienza.catalog.read import read_offers
 from capienza.catalog.walk import columns_of
@@ -500,4 +500,5 @@ def test_the_forms_agree_and_survive_a_round_trip(tmp_path: Path, offer: dict[st
 def test_the_written_list_of_columns_is_the_one_of_the_reader() -> None:
     page = (EXAMPLES.parents[1] / "docs" / "reference" / "offers.md").read_text(encoding="utf-8")
     listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
-    assert sorted(listed) == sorted(columns_of(FlatOffer))
+    fees = [f"fees.{field.encode_name}" for field in msgspec.structs.fields(FlatFee)]
+    assert sorted(listed) == sorted([*columns_of(FlatOffer), *fees])

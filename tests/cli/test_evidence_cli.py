@@ -257,3 +257,26 @@ def test_the_criteria_that_a_waiver_may_name_are_those_of_the_policy():
     from capienza.evidence import vocabulary
 
     assert tuple(criterion.id for criterion in CRITERIA) == vocabulary.CRITERIA
+
+
+def test_other_records_are_named_by_their_first_digits(capienza, tmp_path):
+    folder, words = str(tmp_path / "ev"), ("--author", "A", "--reason", "B")
+    sheet = ("--kind", "commercial_sheet", "--source", "contract", "--document", str(tmp_path / "a.pdf"))
+    (tmp_path / "a.pdf").write_bytes(b"a")
+    add = ("evidence", "add", "--evidence", folder, "--json")
+    first = json.loads(capienza(*add, *sheet, "--scope", "offer=a", "--claim", "ram_bytes=128 GiB").out)["record"]["id"]
+    shown = capienza(*add, "--kind", "invalidates", "--withdraw", first[:12], *words)
+    assert shown.code == 0
+    assert json.loads(shown.out)["record"]["inputs"] == [first]
+    used = capienza(*add, *sheet, "--scope", "offer=b", "--claim", "gpu_link=nvlink", "--input", first[:9])
+    assert json.loads(used.out)["record"]["inputs"] == [first]
+    for option in (
+        ("--kind", "invalidates", "--withdraw", "0" * 8, *words),
+        (*sheet, "--scope", "offer=b", "--claim", "gpu_link=pcie", "--input", "0" * 8),
+    ):
+        missing = capienza("evidence", "add", "--evidence", folder, *option)
+        assert missing.code == 3
+        assert "no record has an id that begins with 00000000" in missing.err
+    short = capienza("evidence", "add", "--evidence", folder, "--kind", "invalidates", "--withdraw", first[:7], *words)
+    assert short.code == 3
+    assert "at least 8" in short.err

@@ -122,7 +122,7 @@ def test_a_card_without_a_calendar_says_so(capienza, files):
 
 def test_moments_are_shown_on_the_clock_of_the_card(capienza, files):
     shown = capienza("plan", files(MEASURED)[0])
-    for moment in ("2036-12-07 00:00+01:00", "2036-12-08 06:00+01:00", "2036-12-13 00:00+01:00"):
+    for moment in ("7 Dec 2036, 00:00", "8 Dec 2036, 06:00", "13 Dec 2036, 00:00 (UTC+01:00)"):
         assert moment in shown.out
 
 

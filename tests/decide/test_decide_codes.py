@@ -151,7 +151,7 @@ def test_every_reason_is_given_by_some_decision():
     documented = set(re.findall(r"^\| `(decide\.[a-z-]+)`", CODES.read_text(), re.MULTILINE))
     given = set(WORLDS).union(*(given_by(world) for _, _, _, world in GOLDEN))
     given |= {code for code in documented if code.startswith("decide.invalid-")}  # of the page: tests/page/test_dossier
-    given |= {"decide.out-or-why"}
+    given |= {"decide.out-or-why", "decide.one-card", "decide.process-ended"}
     given |= {"decide.age-days", "decide.age-hours"}  # words of an age, inside a reason: test_price_age shows both
     given |= {one.code for one in contradictions(make_card(host=Host(storage_bytes=1)), make_volumes())}
     # The command line's own: tests/cli asks for an offer and a criterion that are not there.

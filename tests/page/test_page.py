@@ -272,3 +272,20 @@ def test_a_bill_is_shown_line_by_line(worlds):
     ]
     assert "imposte" in flat(bill.rows[4][1])
     assert bill.anchors == ("", "", "", "b1", "")
+
+
+def test_offers_of_one_gpu_share_one_drawing_under_titles_of_their_own(worlds, monkeypatch):
+    import vl_convert
+
+    from capienza.report import charts
+
+    drawn = []
+    convert = vl_convert.vegalite_to_svg
+    monkeypatch.setattr(
+        charts.vl_convert, "vegalite_to_svg", lambda spec, **words: drawn.append(1) or convert(spec, **words)
+    )
+    charts._drawn.cache_clear()
+    text = document_text(worlds["selected"], "html", "it")
+    assert len(text.split("<svg")) - 1 == 3
+    assert len(drawn) == 2  # cost beside margin, and the memory of the one GPU that both offers have
+    assert len(set(re.findall(r"<title id=.chart-\d-title.>([^<]*)", text))) == 3

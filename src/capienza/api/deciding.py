@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import zoneinfo
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
 from capienza.api.sizing import facts_of
 from capienza.card.load import load_card
-from capienza.card.model import Calendar, Card, Placement
+from capienza.card.model import Card, Placement
 from capienza.catalog.capability import traits_of
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.devices import load_devices
@@ -71,7 +70,7 @@ def decide(
 
 def candidates_of(card: Card, offers: Sequence[str | Path] | None, findings: Findings) -> Iterator[Offer]:
     """The offers of some files; every GPU of the catalogue where there are none."""
-    return catalogue_offers(card) if offers is None else read_all(offers, findings, zone_of(card))
+    return catalogue_offers(card) if offers is None else read_all(offers, findings, card.zone)
 
 
 def decided_with(
@@ -111,12 +110,6 @@ def keep_decision(decided: Decided, evidence: str | Path) -> tuple[Record, Path]
         raise ValueError(message)
     record = decided.minutes.record(decided.card, decided.records, decided.now)
     return record, write_record(record, Path(evidence))
-
-
-def zone_of(card: Card) -> datetime.tzinfo | None:
-    """The time zone of bare dates, in the offers as in the card itself; None where the card states none."""
-    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
-    return None if name is None else zoneinfo.ZoneInfo(name)
 
 
 def sizing_for(card: Card, model: Model) -> SizingFor:

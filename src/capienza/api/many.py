@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from capienza.api.deciding import decided_with, zone_of
+from capienza.api.deciding import decided_with
 from capienza.api.offer_files import offers as read_all
 from capienza.card.load import load_card
 from capienza.card.model import Card
@@ -84,7 +84,7 @@ def _decide(
     """The answers, card by card. Bare dates of an offer are in the time zone of the card, so each zone reads anew."""
     known: dict[datetime.tzinfo | None, tuple[list[Offer], Findings]] = {}
     for card in cards:
-        zone = zone_of(card)
+        zone = card.zone
         if zone not in known:
             findings = Findings()
             known[zone] = list(read_all(offers, findings, zone)), findings

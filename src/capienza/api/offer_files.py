@@ -34,6 +34,11 @@ BAD_TARGET = template(
 UNKNOWN_FORM = template(
     "offers.unknown-form", "there is no form {found}; known: {accepted}", "Leave --from out to have it recognised."
 )
+OTHER_FORM = template(
+    "offers.other-form",
+    "this is not the form {form}: by its columns or keys it is {seen}",
+    "Give --from {name}, or leave --from out to have the form recognised.",
+)
 NOT_A_DATE = template(
     "offers.not-a-date",
     "expected a date such as 2026-11-30, or a date-time with an offset, got {found}",
@@ -140,7 +145,11 @@ def _form(name: str | None, path: Path) -> Form | None:
         return form_of(path)
     if name not in FORMS:
         raise UsageError(UNKNOWN_FORM(found=name[:60], accepted=tuple(FORMS)))
-    return FORMS[name]
+    form = FORMS[name]
+    seen = form_of(path)
+    if seen is not None and seen.ending != form.ending:
+        raise InputError(OTHER_FORM(form=form.title, seen=seen.title, name=seen.name), Place(str(path)))
+    return form
 
 
 def _date(text: str | None) -> datetime.datetime | None:

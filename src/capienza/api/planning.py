@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from capienza.api.deciding import sizing_for, zone_of
+from capienza.api.deciding import sizing_for
 from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
 from capienza.card.load import load_card
@@ -37,7 +37,7 @@ def plan(
     findings = Findings()
     planned = None
     if offers is not None:
-        candidates = read_all(offers, findings, zone_of(read_card))
+        candidates = read_all(offers, findings, read_card.zone)
         sizing = sizing_for(read_card, model_of(read_card))
         planned = tuple(offer_plans(cases_of(read_card, candidates, sizing, records, moment)))
     return Planned(

@@ -79,8 +79,8 @@ def evidence_add(
     be written, `VerificationError` for a record made elsewhere that does not match its digest.
     """
     target = Path(folder)
-    record, document = (record_from(given), None) if isinstance(given, Mapping) else _loaded(Path(given))
     known = read_folder(target) if target.exists() else ()
+    record, document = (record_from(given, known), None) if isinstance(given, Mapping) else _loaded(Path(given), known)
     is_new = all(other.id != record.id for other in known)
     path = write_document(document, target) if document else write_record(record, target)
     return Added(record=record, path=path, is_new=is_new, notes=remarks(record, known, _moment(now)))
@@ -151,8 +151,8 @@ def evidence_export(folder: str | Path, out: str | Path) -> Exported:
     return Exported(folder=Path(out), count=len(records), root=root(record.id for record in records))
 
 
-def _loaded(path: Path) -> tuple[Record, dict[str, Any] | None]:
-    given = load_record(path)
+def _loaded(path: Path, known: Sequence[Record]) -> tuple[Record, dict[str, Any] | None]:
+    given = load_record(path, known)
     return given.record, given.document
 
 

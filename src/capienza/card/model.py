@@ -210,3 +210,13 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     ranking: tuple[RankBy, ...] = DEFAULT_ORDER
     file: str | None = None
     sha256: str | None = None
+
+    @property
+    def zone(self) -> datetime.tzinfo | None:
+        """The time zone of bare dates, here and in offers, and of moments shown; None where none is stated."""
+        name = self.calendar.timezone if isinstance(self.calendar, Calendar) else None
+        if name is None:
+            return None
+        import zoneinfo
+
+        return zoneinfo.ZoneInfo(name)

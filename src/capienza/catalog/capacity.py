@@ -68,7 +68,7 @@ def capacity_of(claim: GpuClaim) -> GpuCapacity:
         largest_basis=largest.largest_basis,
         smallest_bytes=smallest,
         smallest_basis=smallest_basis,
-        cuda_total_bytes=None if smallest is None else _least(cuda),
+        cuda_total_bytes=None if contradicts(claim) else _least(cuda),
         candidates=claim.candidates,
     )
 

@@ -62,8 +62,9 @@ NOT_A_DAY = template(
 )
 DAY_IN_UTC = template(
     "catalog.day-in-utc",
-    "the bare date {found} is read as a whole day in UTC",
-    "Write the time and the offset when the hour matters.",
+    "without a card the bare date {found} is read as a whole day in UTC",
+    "`decide` and `plan` read it in the time zone of the card, where that states one. Where the hour matters, write "
+    "the time and the offset.",
 )
 DATE_NOT_READ = template(
     "catalog.date-not-read", "{found} is not a date, so the age of the document is not known", "Write year-month-day."

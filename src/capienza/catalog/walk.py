@@ -76,7 +76,9 @@ NOT_PROFILE = template(
     "Read the profile with `nvidia-smi mig -lgip` on that machine.",
 )
 NOT_WORD = template(
-    "catalog.not-word", "expected one of {accepted}, got {found}", "Leave the key out when it is not stated."
+    "catalog.not-word",
+    "expected one of {accepted}, got {found}",
+    "Write one of them; a key that is not required may be left out.",
 )
 NOT_WORD_NEAR = template("catalog.not-word-near", "expected one of {accepted}, got {found}", "Did you mean {near}?")
 NOT_MAPPING = template("catalog.not-mapping", "expected keys and values, got {found}", "Write them as {example}.")
@@ -176,7 +178,7 @@ def _refusal(node: Node, kind: Any) -> Message:
     found = shown(node)
     if get_origin(kind) is Literal:
         words = get_args(kind)
-        near = _near(str(node.value)[:60], words)
+        near = _near(str(node.value)[:60].lower().replace(" ", "_"), words)
         accepted = ", ".join(words)
         return (
             NOT_WORD_NEAR(found=found, accepted=accepted, near=near)

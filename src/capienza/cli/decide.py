@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING
@@ -49,7 +50,12 @@ CHUNK_CHARACTERS = 2**20
 @option("--offers", multiple=True, metavar="FILE", help="Offers (.yaml, .json, .jsonl, .csv); may be repeated.")
 @option("--evidence", metavar="DIR", help="A folder of records.")
 @option("--out", metavar="FILE", help="Also write a document to sign: FILE.html, one page that prints, or FILE.md.")
-@option("--why", nargs=2, metavar="OFFER CRITERION", help="Show one verdict: reasons, evidence, what would settle it.")
+@option(
+    "--why",
+    nargs=2,
+    metavar="OFFER CRITERION",
+    help="Show one verdict: reasons, evidence, what would settle it; the criterion by its name or its number.",
+)
 @option("--keep", is_flag=True, help="Put a record of the decision into the folder of --evidence.")
 @shown_as
 @click.pass_context
@@ -164,7 +170,8 @@ def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool)
     from capienza.report.decide_data import why_data
     from capienza.report.labels import named
 
-    criterion = named(CRITERION_LABELS, criterion, current_say())
+    numbers = {str(number): name for number, name in enumerate(CRITERION_LABELS, 1)}  # as the tables head them
+    criterion = numbers.get(criterion) or named(CRITERION_LABELS, criterion, current_say())
     if criterion not in CRITERION_LABELS:
         raise UsageError(NO_SUCH_CRITERION(found=criterion, accepted=tuple(CRITERION_LABELS)))
     found, states = None, set[str]()
@@ -179,7 +186,9 @@ def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool)
     show(
         form,
         as_json,
-        document=lambda say: why_document(found.decision, found.offer, row, records, say),
+        document=lambda say: why_document(
+            found.decision, found.offer, row, records, say.in_zone(decided.card.zone or datetime.UTC)
+        ),
         data=lambda: {
             "schema": "capienza.why/1",
             "offer": offer,

@@ -16,7 +16,7 @@ from capienza.evidence.record import Scope
 NOT_STATED = template(
     "decide.requirement-not-stated",
     "the card does not state {field}",
-    "write {field} in the card; where the card accepts none, that leaves it out",
+    "write {field} in the card; what is not needed of quality, placement, host, budget or calendar is written as none",
 )
 
 FIELD_IN_CARD = {

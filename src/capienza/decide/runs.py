@@ -50,7 +50,7 @@ NOT_MEASURED = template(
 MEASURE = template(
     "decide.settle-measure",
     "measure the complete cycle on {gpus} x {gpu} with {tokens} tokens and {sequences} at once",
-    "run {card}, and put the measured peaks into the evidence folder",
+    "run the workload of {card}, and put the measured peaks into the evidence folder",
 )
 
 MORE_GPUS = template(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
@@ -21,6 +22,13 @@ _MONTHS = {
     "it": ["gen", "feb", "mar", "apr", "mag", "giu", "lug", "ago", "set", "ott", "nov", "dic"],
 }
 
+_MOMENTS = {"date", "deadline", "earliest", "end", "expires", "latest", "latest_start", "planned", "start", "until"}
+"""Parameters that may be a moment in text, as records and offers keep it."""
+_HOURS = {"available", "certain", "elapsed", "hours", "percent", "planned", "term", "usable", "work"}
+"""Parameters that may be hours or a percentage in text; a release such as 12.8 is never one of them."""
+_DECIMAL = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
+
 
 def mark(text: str) -> str:
     """Mark an English text for translation where it is declared; it is looked up where it is shown."""
@@ -28,12 +36,16 @@ def mark(text: str) -> str:
 
 
 class Say:
-    """Speaks one language. Calling it translates an English text and fills in its parameters."""
+    """Speaks one language. Calling it translates an English text and fills in its parameters.
 
-    __slots__ = ("_catalogue", "language", "marks")
+    Moments are shown on the clock of `zone`; None: each on its own.
+    """
 
-    def __init__(self, language: str) -> None:
+    __slots__ = ("_catalogue", "language", "marks", "zone")
+
+    def __init__(self, language: str, zone: datetime.tzinfo | None = None) -> None:
         self.language = language
+        self.zone = zone
         self.marks = _MARKS[language]
         self._catalogue = _catalogue(language)
 
@@ -41,6 +53,10 @@ class Say:
         """An English text in this language, its `{names}` filled in."""
         translated = self._catalogue.gettext(text) if self._catalogue and text else text
         return fill(translated, parameters, self._show) if parameters else translated
+
+    def in_zone(self, zone: datetime.tzinfo | None) -> Say:
+        """The same, with another clock."""
+        return Say(self.language, zone)
 
     def message(self, message: Message) -> str:
         """The sentence of a message."""
@@ -58,18 +74,30 @@ class Say:
         """A number in this language's marks."""
         return format_number(value, decimals, self.marks)
 
+    def decimals(self, text: str) -> str:
+        """The numbers of a formula with this language's decimal mark."""
+        return _DECIMAL.sub(lambda number: number[0].replace(".", self.marks.decimal), text)
+
     def money(self, money: Money) -> str:
         """An amount with its currency."""
         return format_money(money, self.marks)
 
     def moment(self, moment: datetime.datetime) -> str:
         """A moment with its offset from UTC: "1 Dec 2026, 09:00 (UTC+01:00)"."""
+        moment = self._local(moment)
         offset = moment.isoformat(timespec="minutes")[len("2026-12-01T09:00") :] if moment.utcoffset() else ""
         return f"{self.date(moment)}, {moment:%H:%M} (UTC{offset})"
 
     def date(self, moment: datetime.datetime) -> str:
         """The day of a moment: "1 Dec 2026"."""
+        moment = self._local(moment)
         return f"{moment.day} {_MONTHS[self.language][moment.month - 1]} {moment.year}"
+
+    def _local(self, moment: datetime.datetime) -> datetime.datetime:
+        try:
+            return moment if self.zone is None else moment.astimezone(self.zone)
+        except OverflowError:  # the first and the last day that there are
+            return moment
 
     def _show(self, name: str, value: Parameter) -> str:
         if name.endswith("_bytes") and isinstance(value, int):
@@ -82,6 +110,10 @@ class Say:
             return self.message(value)
         if isinstance(value, bool):
             return self("yes") if value else self("no")
+        if name in _HOURS and isinstance(value, str) and _DECIMAL.fullmatch(value):
+            return self.decimals(value)
+        if name in _MOMENTS and isinstance(value, str) and _MOMENT.fullmatch(value):
+            return self.moment(datetime.datetime.fromisoformat(value))
         return self(value) if isinstance(value, str) and value in PHRASES else show_parameter(name, value)
 
 

@@ -53,12 +53,12 @@ HYPOTHETICAL = template(
 SETTLE_HYPOTHETICAL = template(
     "decide.settle-durations",
     "measure the steps in a pilot and write their hours with basis: measured; at most {available} settle it",
-    "run a pilot of {card} and record how long it took",
+    "run a pilot of the workload of {card} and record how long it took",
 )
 SETTLE_DURATIONS = template(
     "decide.settle-durations-open",
     "measure the steps in a pilot and write their hours with basis: measured",
-    "run a pilot of {card} and record how long it took",
+    "run a pilot of the workload of {card} and record how long it took",
 )
 NO_TIME = template(
     "decide.settle-no-time",

@@ -41,7 +41,7 @@ SHOWN_FILES = 4
 
 
 class GpuFit(msgspec.Struct, frozen=True, kw_only=True):
-    """The ledger beside one GPU class. `margin_bytes` is the smallest usable capacity minus the expected peak.
+    """The ledger beside one GPU class. `margin_bytes` is the smallest usable capacity minus the ceiling of the peak.
 
     With an unknown entry in the peak it is an upper bound, and taken from the largest capacity; None: not known.
     """
@@ -175,6 +175,6 @@ def gpu_fit(
         gpus=len(ledger.gpus),
         capacity=capacity,
         word=engine_word(fit_word(worst, capacity, margin_bytes), answer),
-        margin_bytes=None if usable is None else usable - worst.amount.expected,
+        margin_bytes=None if usable is None else usable - worst.amount.ceiling,
         is_excluded=any(exceeds(ledger.predicted_peak(device), capacity) is Truth.TRUE for device in ledger.gpus),
     )

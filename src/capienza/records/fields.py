@@ -93,13 +93,16 @@ FIELDS: tuple[Field, ...] = (
     Field("claims.basis", text(2000), "What the value rests on; the thresholds of a metric.", "min=0.82"),
     Field("criteria", words(choice(*CRITERIA), "[quality]"), "The criteria that are let pass.", "[quality]"),
     Field(
-        "withdraws", words(RECORD_ID, "[0a1b...]"), "The ids of the records that it withdraws.", '["' + "0" * 64 + '"]'
+        "withdraws",
+        words(RECORD_ID, "[0a1b...]"),
+        "The ids of the records that it withdraws, or their first digits.",
+        '["' + "0" * 64 + '"]',
     ),
     Field("planned_runs", whole(1, MAX_RUNS), "How many runs there will be, failed ones included.", "3"),
     Field(
         "inputs",
         words(text(4000), "[log.txt]"),
-        "What it was made from: ids of records, or files whose digest is taken.",
+        "What it was made from: ids of records or their first digits, or files whose digest is taken.",
         "[log.txt]",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -18,11 +19,12 @@ NOT_A_DRIVER = template(
     "expected a version of the driver or a range of them, got {found}",
     "Write it as 550.54.15, or as >=550,<590; in quotes, because of the signs.",
 )
+LEAST_DIGITS = 8
 NOT_WORDS = template("records.not-words", "expected a list of words, got {found}", "Write it as {example}.")
 NOT_AN_ID = template(
     "records.not-an-id",
-    "expected the whole id of a record, 64 hexadecimal digits, got {found}",
-    "`capienza evidence show` prints it from its first digits; write it in quotes.",
+    "expected the id of a record or at least {least} of its first hexadecimal digits, got {found}",
+    "`capienza evidence list` shows the ids; write it in quotes.",
 )
 NOT_A_DIGEST = template(
     "records.not-a-digest",
@@ -64,6 +66,18 @@ def _hexadecimal(refusal: Template) -> Kind:
     return Kind(text="64 hexadecimal digits", convert=convert)
 
 
+def is_id_or_beginning(text: str) -> bool:
+    """Is it the id of a record, or as many of its first digits as tell it from others?"""
+    return re.fullmatch(rf"[0-9a-f]{{{LEAST_DIGITS},64}}", text, re.ASCII) is not None
+
+
+def _record_id(value: Value) -> str:
+    found = value.lower() if isinstance(value, str) else ""
+    if not is_id_or_beginning(found):
+        raise Refused(NOT_AN_ID(found=shown(value), least=LEAST_DIGITS))
+    return found
+
+
 def _driver(value: Value) -> str:
     if not isinstance(value, str) or not is_range(value):
         raise Refused(NOT_A_DRIVER(found=shown(value)))
@@ -78,7 +92,7 @@ def _claim_value(value: Value) -> str | int | Decimal | bool:
 
 
 DIGEST = _hexadecimal(NOT_A_DIGEST)
-RECORD_ID = _hexadecimal(NOT_AN_ID)
+RECORD_ID = Kind(text="id of a record, or its first digits", convert=_record_id)
 DRIVER = or_any(Kind(text="version, or range of versions", convert=_driver))
 CLAIM_VALUE = Kind(text="word, number, or size with its unit", convert=_claim_value)
 CONFIGURATION = Kind(

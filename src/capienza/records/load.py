@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,12 +26,14 @@ from capienza.evidence.parse import MAX_FILE_BYTES, parse
 from capienza.evidence.record import Claim, Record, Scope, Subject
 from capienza.evidence.standing import is_record_id
 from capienza.evidence.store import record_of, seal, unsealed_record
+from capienza.evidence.survey import find_record
 from capienza.evidence.vocabulary import BYTES
 from capienza.records.classes import CLASS, CLASSES
 from capienza.records.digests import digest_of_file
 from capienza.records.draft import DocumentRef, Draft, DraftClaim
 from capienza.records.fields import CHILDREN, FORM_FIELD
 from capienza.records.gpu import gpu_keys
+from capienza.records.kinds import is_id_or_beginning
 from capienza.records.options import option_tree
 from capienza.records.rules import contradictions
 from capienza.units import UNITS, parse_size
@@ -61,8 +63,10 @@ class Given(msgspec.Struct, frozen=True):
     document: dict[str, Any] | None = None
 
 
-def load_record(path: Path) -> Given:
+def load_record(path: Path, known: Sequence[Record] = ()) -> Given:
     """The sealed record of one file: a form, or a record as another folder holds it.
+
+    `known` are the records that a form may call by the first digits of their ids.
 
     Raises `InputErrors` with every problem of a form, `UnreachableError` when the file or one that it names is not
     there, `VerificationError` for a record that does not match its own digest.
@@ -74,24 +78,24 @@ def load_record(path: Path) -> Given:
     reading = yamlmarks.read(data, file, LIMITS)
     if reading.root is None:
         raise InputErrors(reading.problems)
-    return Given(_record(Walk(FORM, file, reading.problems), reading.root, path.parent))
+    return Given(_record(Walk(FORM, file, reading.problems), reading.root, path.parent, known))
 
 
-def record_from(values: Mapping[str, Any]) -> Record:
+def record_from(values: Mapping[str, Any], known: Sequence[Record] = ()) -> Record:
     """The sealed record of a few options: text, or a list of texts, for each key of the form.
 
     `document` holds texts by key, `scope` and `claims` are lists of "name=value". Raises as `load_record` does, with
     the key as place.
     """
     try:
-        return _record(Walk(FORM, None), option_tree(values), Path())
+        return _record(Walk(FORM, None), option_tree(values), Path(), known)
     except InputErrors as errors:
         raise InputErrors(_at_key(problem) for problem in errors.problems) from None
     except InputError as error:
         raise _at_key(error) from None
 
 
-def _record(walk: Walk, root: Node, folder: Path) -> Record:
+def _record(walk: Walk, root: Node, folder: Path, known: Sequence[Record]) -> Record:
     try:
         draft: Draft | None = walk.whole(root)
     except Enough:
@@ -99,14 +103,14 @@ def _record(walk: Walk, root: Node, folder: Path) -> Record:
     if draft is None:
         raise InputErrors(sorted(walk.problems, key=lambda problem: (problem.place.line, problem.place.column)))
     try:
-        return seal(_unsealed(draft, walk, folder))
+        return seal(_unsealed(draft, walk, folder, known))
     except InputError as error:
         if error.place == Place():
             _refuse(walk, "claims" if "claims" in walk.found.nodes else "", error.message)
         raise
 
 
-def _unsealed(draft: Draft, walk: Walk, folder: Path) -> Record:
+def _unsealed(draft: Draft, walk: Walk, folder: Path, known: Sequence[Record]) -> Record:
     made = CLASSES[draft.kind]
     producer = {
         CLASS: draft.kind,
@@ -116,7 +120,8 @@ def _unsealed(draft: Draft, walk: Walk, folder: Path) -> Record:
         "tool": draft.tool.name if draft.tool else None,
         "version": draft.tool.version if draft.tool else None,
     }
-    inputs = [_input(text, walk, folder) for text in draft.inputs]
+    withdrawn = [_whole_id(text, "withdraws", walk, known) for text in draft.withdraws]
+    inputs = [_input(text, walk, folder, known) for text in draft.inputs]
     return Record(
         kind=made.kind,
         version=draft.version,
@@ -127,7 +132,7 @@ def _unsealed(draft: Draft, walk: Walk, folder: Path) -> Record:
         claims=tuple(_claims(draft)),
         method=made.method,
         producer={name: value for name, value in producer.items() if value is not None},
-        inputs=tuple(dict.fromkeys((*draft.withdraws, *inputs))),
+        inputs=tuple(dict.fromkeys((*withdrawn, *inputs))),
         notes=tuple(note for note in (draft.reason, draft.note) if note),
     )
 
@@ -178,11 +183,23 @@ def _subject(document: DocumentRef, walk: Walk, folder: Path) -> Subject:
     return Subject(name=name or "", uri=document.uri, sha256=digest)
 
 
-def _input(text: str, walk: Walk, folder: Path) -> str:
-    """The id of a record, or the digest of a file."""
+def _input(text: str, walk: Walk, folder: Path, known: Sequence[Record]) -> str:
+    """The id of a record, or the digest of a file; a file outweighs a record whose id begins with its name."""
     if is_record_id(text) or (text.startswith(SHA256) and is_record_id(text.removeprefix(SHA256))):
         return text
+    if is_id_or_beginning(text) and not (folder / text).exists():
+        return _whole_id(text, "inputs", walk, known)
     return SHA256 + _digest(text, "inputs", walk, folder)
+
+
+def _whole_id(text: str, key: str, walk: Walk, known: Sequence[Record]) -> str:
+    """The id of the one record that its first digits name."""
+    if is_record_id(text):
+        return text
+    try:
+        return find_record(text, known).id
+    except InputError as error:
+        _refuse(walk, key, error.message)
 
 
 def _digest(file: str, key: str, walk: Walk, folder: Path) -> str:

@@ -10,6 +10,7 @@ from capienza.evidence.claims import ANY, OUTCOME, PEAK, find
 from capienza.evidence.record import Record
 from capienza.evidence.survey import survey
 from capienza.records.gpu import gpu_keys
+from capienza.records.quantities import unread
 
 UNSTATED = template(
     "records.scope-left-open",
@@ -20,6 +21,11 @@ UNKNOWN_GPU = template(
     "records.gpu-unknown",
     "no GPU of the catalogue is named {found}: it counts for offers that use the very same words",
     "`capienza devices` lists the names that are known.",
+)
+UNREAD = template(
+    "records.quantity-unread",
+    "no verdict reads {found}: it is kept, and decides nothing",
+    "The reference of the form of evidence lists the quantities that count, with their units.",
 )
 WAIVER_WITHOUT_MODEL = template(
     "records.waiver-without-model",
@@ -32,6 +38,7 @@ RUN_FIELDS = (
     "configuration",
 )  # fmt: skip
 """What verdicts ask of a run, beside its concurrency or microbatch."""
+SHOWN_UNREAD = 5
 LOAD_FIELDS = ("concurrency", "microbatch")
 
 
@@ -41,6 +48,7 @@ def remarks(record: Record, folder: Iterable[Record], now: datetime.datetime) ->
     open_fields = _open(record)
     if open_fields:
         found.append(UNSTATED(fields=open_fields))
+    found += [UNREAD(found=name[:60]) for name in list(unread(record))[:SHOWN_UNREAD]]
     gpu = record.scope.gpu
     if gpu is not None and gpu != ANY and not gpu_keys(gpu):
         found.append(UNKNOWN_GPU(found=gpu[:60]))

@@ -18,6 +18,7 @@ from capienza.records.classes import CLASSES, SPECIAL, may_have
 from capienza.records.draft import VERSION
 from capienza.records.fields import CHILDREN
 from capienza.records.gpu import gpu_keys
+from capienza.records.quantities import NAMES
 from capienza.units import ACCEPTED_UNITS, UNITS, QuantityError, meant_size, parse_size
 
 UNKNOWN_VERSION = template(
@@ -52,12 +53,9 @@ AMBIGUOUS_GPU = template(
     "records.gpu-ambiguous", "{found} may be any of {candidates}", "Write the key of the one that it speaks of."
 )
 
-QUANTITIES = (
-    words.OUTCOME, words.PEAK, words.CONTEXT, words.TRUNCATED, words.DROPPED, words.POOL, words.COMPATIBILITY,
-    words.EXCHANGE_RATE, "ram_bytes", "disk_bytes", "gpu_link", "gpus_per_node", "managed_application", "starts_at",
-)  # fmt: skip
-"""Quantities that verdicts rest on. Others may be stated; one that is nearly one of these is a slip of the pen."""
 SLIP = 0.85
+"""A quantity that is nearly one that verdicts read is a slip of the pen; short names are like too many others."""
+SLIPS = tuple(name for name in NAMES if len(name) > 5)
 READING = ("phase", "counter")
 
 
@@ -123,8 +121,8 @@ def _claims(found: Found) -> Iterator[tuple[str, Message]]:
 
 def _claim(found: Found, path: str, quantity: str) -> Problems:
     value = found.values.get(f"{path}.value")
-    near = closest(quantity, QUANTITIES, SLIP)
-    if near is not None and near != quantity:
+    near = closest(quantity, SLIPS, SLIP)
+    if near is not None and quantity not in NAMES:
         yield f"{path}.quantity", with_suggestion(UNLIKE(found=quantity[:60]), near)
     if quantity == words.PEAK:
         missing = [key for key in READING if f"{path}.{key}" not in found.nodes]
@@ -137,7 +135,7 @@ def _claim(found: Found, path: str, quantity: str) -> Problems:
         suggestion = closest(str(value), accepted)
         message = NOT_ACCEPTED(quantity=quantity, accepted=accepted, found=str(value)[:60])
         yield f"{path}.value", with_suggestion(message, suggestion)
-    if isinstance(value, int | Decimal) and not isinstance(value, bool) and value < 0 and quantity in QUANTITIES:
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and value < 0 and quantity in NAMES:
         yield f"{path}.value", NEGATIVE(quantity=quantity, found=str(value))
     unit = found.values.get(f"{path}.unit")
     if quantity.endswith("_bytes") or unit in UNITS:

@@ -10,7 +10,9 @@ from capienza.evidence.scope import scope_text
 from capienza.i18n.translator import Say
 from capienza.ledger.capacity import Capacity
 from capienza.ledger.ledger import Ledger
+from capienza.records.classes import CLASS, class_of
 from capienza.report.blocks import Address, Block, Cell, Heading, Lines, Mark, Table, Text
+from capienza.report.evidence import CLASS_LABELS
 from capienza.report.labels import ENTRY_LABELS, STATUS_LABELS, label
 from capienza.report.size import alike_entries, phases_text, range_cells, status_name
 from capienza.report.sources import Sources
@@ -29,8 +31,9 @@ def evidence_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Block]
     }
     rows, anchors = [], []
     for reference, name in sources.evidence.items():
-        rows.append(_evidence(reference, name, dossier, addresses, sources, say))
+        rows.append(_evidence(reference, name, dossier, addresses, say))
         anchors.append(name.lower())
+    records = sum(reference.id in dossier.records for reference in sources.evidence)
     if rows:
         blocks.append(
             Table(
@@ -38,9 +41,10 @@ def evidence_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Block]
                 rows=tuple(rows),
                 anchors=tuple(anchors),
                 title=say(
-                    "Cited here: {cited}; records in the set: {count}",
-                    cited=say.number(len(rows)),
+                    "Records cited: {cited} of {count}; documents and rules cited: {others}",
+                    cited=say.number(records),
                     count=say.number(len(dossier.records)),
+                    others=say.number(len(rows) - records),
                 ),
             )
         )
@@ -48,10 +52,10 @@ def evidence_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Block]
 
 
 def _evidence(
-    reference: EvidenceRef, name: str, dossier: Dossier, addresses: dict[str, str], sources: Sources, say: Say
+    reference: EvidenceRef, name: str, dossier: Dossier, addresses: dict[str, str], say: Say
 ) -> tuple[Cell, ...]:
     record = dossier.records.get(reference.id)
-    kind = say("document") if record is None else record.kind
+    kind = _kind(reference, record, say)
     what: list[Text] = [
         say("kind: {kind}", kind=kind),
         *(() if record is not None else (reference.id,)),
@@ -59,19 +63,28 @@ def _evidence(
         say("sha256: {sha256}", sha256=reference.sha256 or say("not known")),
     ]
     if record is not None and record.producer:
-        what.append(", ".join(f"{key}={value}" for key, value in sorted(record.producer.items())))
+        what.append(", ".join(f"{key}={value}" for key, value in sorted(record.producer.items()) if key != CLASS))
     if record is None and reference.id in addresses:
         what.append((Address(addresses[reference.id]),))
-    date = say("not stated") if reference.date is None else say.moment(sources.local(reference.date))
-    end = reference.expires and say("ends {moment}", moment=say.moment(sources.local(reference.expires)))
+    date = say("not stated") if reference.date is None else say.moment(reference.date)
+    end = reference.expires and say("ends {moment}", moment=say.moment(reference.expires))
     dates = (say("of {moment}", moment=date), end or say("no end stated"))
     scope = reference.scope if record is None else scope_text(record.scope)
-    return (name, Lines(tuple(what)), scope, Lines(dates), _claims(record, say))
+    is_offered = any(
+        detail.offer.document is not None and detail.offer.document.id == reference.id
+        for detail in dossier.shown.values()
+    )
+    stated = say("the terms of the offer") if is_offered else say("what the reasons that cite it say")
+    return (name, Lines(tuple(what)), scope, Lines(dates), stated if record is None else _claims(record, say))
 
 
-def _claims(record: Record | None, say: Say) -> Cell:
-    if record is None:
-        return say("the terms of the offer")
+def _kind(reference: EvidenceRef, record: Record | None, say: Say) -> str:
+    if record is not None:
+        return say(CLASS_LABELS[class_of(record)])
+    return say("rule of compatibility") if reference.id.startswith("rule ") else say("document")
+
+
+def _claims(record: Record, say: Say) -> Cell:
     lines = [_claim(claim, say) for claim in record.claims[:KEPT_CLAIMS]]
     if len(record.claims) > KEPT_CLAIMS:
         lines.append(say("and {count} more", count=say.number(len(record.claims) - KEPT_CLAIMS)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from capienza.decide.cost import Cost, CostPart
@@ -22,6 +23,7 @@ PART_LABELS = {
     "fee.other": mark("other fee"),
     "tax": mark("tax"),
 }
+_NODE = re.compile(r"\bnode\b")
 
 
 def bill_table(cost: Cost, say: Say) -> Table:
@@ -45,7 +47,17 @@ def cost_data(cost: Cost) -> dict[str, Any]:
 
 
 def _row(part: CostPart, say: Say) -> tuple[str, ...]:
-    return (say(label(PART_LABELS, part.name)), _money(part.minimum, say), _money(part.planned, say), part.formula)
+    return (
+        say(label(PART_LABELS, part.name)),
+        _money(part.minimum, say),
+        _money(part.planned, say),
+        formula_text(part, say),
+    )
+
+
+def formula_text(part: CostPart, say: Say) -> str:
+    """How a line comes about, in the language's numbers and words."""
+    return _NODE.sub(say("node"), say.decimals(part.formula))
 
 
 def _money(money: Money | None, say: Say) -> str:

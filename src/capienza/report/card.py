@@ -29,6 +29,7 @@ def card_document(card: Card, findings: tuple[Message, ...], say: Say) -> Docume
         if card.task == "inference"
         else card.microbatch,
         say("engine"): card.engine,
+        say("engine version"): card.engine.version if card.engine else None,
         say("margin"): card.margin,
         say("quality"): card.quality,
         say("placement"): card.placement,
@@ -36,7 +37,7 @@ def card_document(card: Card, findings: tuple[Message, ...], say: Say) -> Docume
         say("budget"): card.budget,
         say("calendar"): card.calendar,
     }
-    rows = tuple((name, _state(value, say)) for name, value in requirements.items())
+    rows = (*_identity(card, say), *((name, _state(value, say)) for name, value in requirements.items()))
     return (
         Heading(card.name, 1),
         Paragraph(
@@ -49,6 +50,18 @@ def card_document(card: Card, findings: tuple[Message, ...], say: Say) -> Docume
         Table(columns=(say("requirement"), say("state")), rows=rows),
         *([Items(tuple(sentence(finding, say) for finding in findings))] if findings else []),
     )
+
+
+def _identity(card: Card, say: Say) -> tuple[tuple[str, str], ...]:
+    """Revision and weight format, which the files of a model state where the card does not."""
+    model, revision, weights = card.model, card.model.revision, card.weights.format
+    if revision is None and model.id is not None:
+        revision_text = say("not stated: the commit that the Hub gives when it is read")
+    else:
+        revision_text = _state(revision, say)
+    has_files = model.id is not None or model.path is not None
+    weights_text = say("not stated: as stored") if weights is None and has_files else _state(weights, say)
+    return ((say("revision"), revision_text), (say("weight format"), weights_text))
 
 
 def _state(value: object, say: Say) -> str:

@@ -6,12 +6,14 @@ no script, no font from outside, and equal data give equal bytes. It says nothin
 
 from __future__ import annotations
 
+import functools
 import re
 import xml.etree.ElementTree as ET
 from decimal import Decimal
 from typing import Any, Literal
 
 import altair as alt
+import msgspec
 import vl_convert
 
 from capienza.report.blocks import Bar, CostChart, PeaksChart, Point
@@ -25,15 +27,22 @@ LOCALES: dict[str, Literal["en-US", "it-IT"]] = {"en": "en-US", "it": "it-IT"}
 ROW_PIXELS, PEAKS_WIDTH, SIDE_WIDTH = 28, 640, 330
 KEPT_POINTS = 20
 """Offers that the chart of cost draws, in their order."""
+KEPT_DRAWINGS = 16
 UNSAID = ("class", "role")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 def chart_svg(chart: PeaksChart | CostChart, name: str, language: str) -> str:
     """The chart as an SVG element. `name` starts its ids; it has to be unique on the page."""
-    spec = peaks_spec(chart) if isinstance(chart, PeaksChart) else cost_spec(chart)
-    drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[], format_locale=LOCALES[language])
+    drawn = _drawn(msgspec.structs.replace(chart, title="", description=""), language)
     return _labelled(drawn, name, visible(chart.title), visible(chart.description))
+
+
+@functools.lru_cache(maxsize=KEPT_DRAWINGS)
+def _drawn(chart: PeaksChart | CostChart, language: str) -> str:
+    """The bare drawing. Offers of one GPU have the same chart under another title: it is drawn once."""
+    spec = peaks_spec(chart) if isinstance(chart, PeaksChart) else cost_spec(chart)
+    return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[], format_locale=LOCALES[language])
 
 
 def peaks_spec(chart: PeaksChart) -> dict[str, Any]:

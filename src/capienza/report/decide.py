@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 
 from capienza.catalog.offer import Offer
@@ -41,6 +42,7 @@ MARKS = {"admissible": "ok", "to_confirm": "?", "exclude": "no", "not_applicable
 
 def decide_document(decided: Decided, summary: Summary, gpus: Mapping[str, GpuCount], say: Say) -> Document:
     """The whole answer. `gpus` says of each offer what GPU it has, and how many."""
+    say = say.in_zone(decided.card.zone or datetime.UTC)
     return (
         Heading(say("Decision: {name}", name=decided.card.name), 1),
         Paragraph(counts_text(summary, say)),
@@ -179,7 +181,7 @@ def _places(
 
 def _place_row(place: Place, decision: Decision, sources: Sources, say: Say) -> tuple[Cell, ...]:
     margin = say("unknown") if place.margin_bytes is None else say.size(place.margin_bytes)
-    finish = say("unknown") if place.finish is None else say.moment(sources.local(place.finish))
+    finish = say("unknown") if place.finish is None else say.moment(place.finish)
     return (
         place_cell(place),
         sources.offer(place.offer),
@@ -279,7 +281,7 @@ def _evidence(reference: EvidenceRef, say: Say) -> Table:
         (say("version"), reference.version or unknown),
         (say("scope"), reference.scope or unknown),
         ("sha256", reference.sha256 or unknown),
-        (say("date"), unknown if reference.date is None else reference.date.isoformat()),
-        (say("expires"), unknown if reference.expires is None else reference.expires.isoformat()),
+        (say("date"), unknown if reference.date is None else say.moment(reference.date)),
+        (say("expires"), unknown if reference.expires is None else say.moment(reference.expires)),
     )
     return Table(columns=("id", reference.id), rows=rows, whole=(0,))

@@ -12,7 +12,7 @@ from capienza.evidence.claims import PEAK, find
 from capienza.evidence.record import Record
 from capienza.i18n.translator import Say
 from capienza.ledger.ledger import Ledger, Total
-from capienza.report.bill import PART_LABELS
+from capienza.report.bill import PART_LABELS, formula_text
 from capienza.report.blocks import (
     Bar,
     Block,
@@ -69,9 +69,9 @@ def _facts(offer: Offer, decision: Decision, sources: Sources, say: Say) -> Tabl
         (say("document"), cited(stated, marks)),
     ]
     if document is not None and document.retrieved is not None:
-        rows.append((say("read on"), cited(say.moment(sources.local(document.retrieved)), marks)))
+        rows.append((say("read on"), cited(say.moment(document.retrieved), marks)))
     if document is not None and document.valid_until is not None:
-        rows.append((say("valid until"), cited(say.moment(sources.local(document.valid_until)), marks)))
+        rows.append((say("valid until"), cited(say.moment(document.valid_until), marks)))
     title = say("{offer}: the seller's terms", offer=offer.id)
     return Table(columns=(say("what"), say("value")), rows=tuple(rows), title=title)
 
@@ -249,7 +249,7 @@ def _bill(decision: Decision, number: int, sources: Sources, say: Say) -> Table:
 def _line(part: CostPart, marks: tuple[Mark, ...], say: Say) -> tuple[Cell, ...]:
     return (
         say(label(PART_LABELS, part.name)),
-        part.formula,
+        formula_text(part, say),
         _money(part.minimum, marks, say),
         _money(part.planned, marks, say),
     )
@@ -266,11 +266,11 @@ def _calendar(decision: Decision, decided: Decided, sources: Sources, say: Say) 
     if decision.finish is None:
         return [Paragraph(cited(say("End of the work: not documented."), (CARD,)))]
     marks = sources.finish(decision)
-    text = say("End of the work as documented: {moment}.", moment=say.moment(sources.local(decision.finish)))
+    text = say("End of the work as documented: {moment}.", moment=say.moment(decision.finish))
     if calendar.deadline is not None:
         text = say(
             "End of the work as documented: {moment}; it must be before {deadline}.",
-            moment=say.moment(sources.local(decision.finish)),
-            deadline=say.moment(sources.local(calendar.deadline)),
+            moment=say.moment(decision.finish),
+            deadline=say.moment(calendar.deadline),
         )
     return [Paragraph(cited(text, marks))]

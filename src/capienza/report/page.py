@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
 from pathlib import Path
 from typing import Literal
@@ -30,7 +31,7 @@ PARTS = {"jinja2": "Jinja2", "altair": "altair", "vl_convert": "vl-convert-pytho
 
 def document_text(dossier: Dossier, form: Form, language: str) -> str:
     """The document as text. Equal dossiers give equal texts, to the byte."""
-    say = speaker(language)
+    say = speaker(language).in_zone(dossier.decided.card.zone or datetime.UTC)
     document = signing_document(dossier, say)
     if form == "md":
         return markdown(document)

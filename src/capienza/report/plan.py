@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import zoneinfo
 from decimal import Decimal
 from typing import Any
 
 from capienza.canon import plain
-from capienza.card.model import Calendar, Card
 from capienza.decide.planning import OfferPlan, Planned
 from capienza.i18n.translator import Say, mark
 from capienza.plan.steps import Plan, PlannedStep
@@ -59,17 +57,17 @@ def plan_data(planned: Planned) -> dict[str, Any]:
 
 def plan_document(planned: Planned, say: Say) -> Document:
     """Steps, then offers with their moments and bills; without offers what the calendar alone comes to."""
+    say = say.in_zone(planned.card.zone or datetime.UTC)
     blocks: list[Block] = [Heading(say("Plan: {name}", name=planned.card.name), 1)]
-    zone = _zone(planned.card)
     if planned.offers is None:
         alone = planned.alone
-        blocks += [*_steps(alone.plan, say), *_moments(alone.schedule, zone, say)]
+        blocks += [*_steps(alone.plan, say), *_moments(alone.schedule, say)]
         blocks.append(Paragraph(say("The calendar alone: {state}.", state=say(STATE_LABELS[alone.state]))))
         blocks += _items(say("Reasons"), alone.reasons, say)
         blocks += _items(say("What would settle it"), alone.settle, say)
     else:
         ordered = sorted(planned.offers, key=lambda one: STATE_ORDER.index(one.verdict.state))
-        blocks += [*_plans(planned, say), *_offers(ordered, zone, say)]
+        blocks += [*_plans(planned, say), *_offers(ordered, say)]
         for one in ordered[:KEPT_BILLS]:
             blocks += _offer(one, say)
         blocks += _left_out(len(ordered) - KEPT_BILLS, say)
@@ -181,10 +179,10 @@ def _step_row(step: PlannedStep, say: Say) -> tuple[str, ...]:
     return (step.name, _hours(step.least, say), _hours(step.planned, say), basis, records or own_word or say("nothing"))
 
 
-def _moments(schedule: Schedule | None, zone: datetime.tzinfo, say: Say) -> list[Block]:
+def _moments(schedule: Schedule | None, say: Say) -> list[Block]:
     if schedule is None:
         return []
-    rows = ((*_schedule_cells(schedule, zone, say), _moment(schedule.latest_start, zone, say)),)
+    rows = ((*_schedule_cells(schedule, say), _moment(schedule.latest_start, say)),)
     return [Table(columns=(*_schedule_columns(say), say("latest start")), rows=rows, numeric=(4,), whole=(0, 1, 2, 3))]
 
 
@@ -192,23 +190,23 @@ def _schedule_columns(say: Say) -> tuple[str, ...]:
     return (say("begins"), say("done at the soonest"), say("done as planned"), say("must end"), say("hours left"))
 
 
-def _schedule_cells(schedule: Schedule | None, zone: datetime.tzinfo, say: Say) -> tuple[str, ...]:
+def _schedule_cells(schedule: Schedule | None, say: Say) -> tuple[str, ...]:
     if schedule is None:
         return ("", "", "", "", "")
     return (
-        _moment(schedule.start, zone, say),
-        _moment(schedule.soonest, zone, say),
-        _moment(schedule.finish, zone, say),
-        say("no end") if schedule.end is None else _moment(schedule.end, zone, say),
+        _moment(schedule.start, say),
+        _moment(schedule.soonest, say),
+        _moment(schedule.finish, say),
+        say("no end") if schedule.end is None else _moment(schedule.end, say),
         _hours(schedule.slack_hours, say),
     )
 
 
-def _offers(ordered: list[OfferPlan], zone: datetime.tzinfo, say: Say) -> list[Block]:
+def _offers(ordered: list[OfferPlan], say: Say) -> list[Block]:
     rows = tuple(
         (
             one.offer.id,
-            *_schedule_cells(one.schedule, zone, say),
+            *_schedule_cells(one.schedule, say),
             *(say("unknown") if cost is None else say.money(cost) for cost in (one.cost.minimum, one.cost.planned)),
             say(STATE_LABELS[one.verdict.state]),
         )
@@ -260,16 +258,5 @@ def _hours(hours: Decimal | None, say: Say) -> str:
     return say.number(short, max(0, -exponent) if isinstance(exponent, int) else 0)
 
 
-def _moment(moment: datetime.datetime | None, zone: datetime.tzinfo, say: Say) -> str:
-    """A moment on the clock of the card's own time zone."""
-    if moment is None:
-        return say("unknown")
-    try:
-        return moment.astimezone(zone).isoformat(sep=" ", timespec="minutes")
-    except OverflowError:
-        return moment.isoformat(sep=" ", timespec="minutes")
-
-
-def _zone(card: Card) -> datetime.tzinfo:
-    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
-    return datetime.UTC if name is None else zoneinfo.ZoneInfo(name)
+def _moment(moment: datetime.datetime | None, say: Say) -> str:
+    return say("unknown") if moment is None else say.moment(moment)

@@ -5,10 +5,6 @@ Terminal, Markdown and HTML show the same blocks. Behind every figure stands the
 
 from __future__ import annotations
 
-import datetime
-
-import msgspec
-
 from capienza import __version__
 from capienza.card.model import NONE, Budget, Calendar, Card, Host, Placement, Quality
 from capienza.decide.dossier import Dossier
@@ -85,13 +81,13 @@ def _answer_table(dossier: Dossier, sources: Sources, say: Say) -> Table:
     if not counts["admissible"]:
         ends = say("nothing is selected, so nothing ends")
     elif expiry is not None:
-        ends = cited(say.moment(sources.local(expiry.moment)), sources.marks((expiry.evidence,)))
+        ends = cited(say.moment(expiry.moment), sources.marks((expiry.evidence,)))
     selected = [detail for detail in dossier.in_full if detail.decision.state == "admissible"]
     names: list[Text] = [sources.offer(detail.offer.id) for detail in selected]
     rows: list[tuple[Cell, ...]] = [
         (say("answer"), (State(state, answers[state]),)),
         *((say("selected"), name) for name in names),
-        (say("decided on"), say.moment(sources.local(dossier.decided.now))),
+        (say("decided on"), say.moment(dossier.decided.now)),
         (say("holds until"), ends),
     ]
     return Table(columns=(say("what"), say("value")), rows=tuple(rows), title=say("The decision in short"))
@@ -268,12 +264,7 @@ def _invalidator_blocks(dossier: Dossier, sources: Sources, say: Say) -> list[Bl
 def _invalidator(one: Invalidator, sources: Sources, say: Say) -> Text:
     marks = sources.marks(one.evidence)
     inputs = {"decide.invalid-records": RECORDS, "decide.invalid-policy": RULES}
-    parameters = {
-        name: sources.local(value) if isinstance(value, datetime.datetime) else value
-        for name, value in one.message.parameters.items()
-    }
-    text = say.message(msgspec.structs.replace(one.message, parameters=parameters))
-    return cited(text, marks or (inputs.get(one.message.code, CARD),))
+    return cited(say.message(one.message), marks or (inputs.get(one.message.code, CARD),))
 
 
 def _identity_blocks(dossier: Dossier, say: Say) -> list[Block]:

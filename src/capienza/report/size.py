@@ -285,7 +285,7 @@ def fit_blocks(fit: GpuFit, sizing: Sizing, say: Say) -> list[Block]:
             (
                 say("useful margin"),
                 margin if peak.is_complete else say("at most {size}", size=margin),
-                say("usable capacity minus expected peak"),
+                say("usable capacity minus the ceiling of the peak"),
             )
         )
     verdict = (

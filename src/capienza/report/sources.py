@@ -6,13 +6,10 @@ first appears, so equal decisions have equal marks. `NOTHING_CITED` gives none: 
 
 from __future__ import annotations
 
-import datetime
-import zoneinfo
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from capienza.card.model import Calendar, Card
 from capienza.decide.criteria.memory import CALCULATION, calculation_digest
 from capienza.decide.dossier import Detail, Dossier
 from capienza.decide.verdict import Decision, EvidenceRef, cite
@@ -36,11 +33,6 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     calculated: Mapping[str, str] = {}
     offers: Mapping[str, int] = {}
     inputs: tuple[Mark, ...] = ()
-    zone: datetime.tzinfo = datetime.UTC
-
-    def local(self, moment: datetime.datetime) -> datetime.datetime:
-        """A moment in the time zone of the document: the card's, UTC where it states none."""
-        return moment.astimezone(self.zone)
 
     def marks(self, references: Iterable[EvidenceRef]) -> tuple[Mark, ...]:
         """The marks of some evidence, each once."""
@@ -109,6 +101,11 @@ def sources_of(dossier: Dossier) -> Sources:
         for short in _named(detail):
             if short in by_short_id:
                 evidence.setdefault(cite(by_short_id[short]), f"E{len(evidence) + 1}")
+    for one in list(evidence):
+        record = dossier.records.get(one.id)
+        for identity in record.inputs if record else ():  # the plan of a result, the record that one replaces
+            if identity in dossier.records:
+                evidence.setdefault(cite(dossier.records[identity]), f"E{len(evidence) + 1}")
     return Sources(
         evidence=evidence,
         names={short_id(one): label for one, label in reversed(evidence.items())},
@@ -116,13 +113,7 @@ def sources_of(dossier: Dossier) -> Sources:
         calculated=calculated,
         offers={detail.offer.id: number for number, detail in enumerate(dossier.in_full, start=1)},
         inputs=INPUTS,
-        zone=_zone(dossier.decided.card),
     )
-
-
-def _zone(card: Card) -> datetime.tzinfo:
-    name = card.calendar.timezone if isinstance(card.calendar, Calendar) else None
-    return zoneinfo.ZoneInfo(name) if name else datetime.UTC
 
 
 def short_id(reference: EvidenceRef) -> str:

@@ -48,7 +48,7 @@ UNVERIFIED = template(
 SETTLE = template(
     "decide.settle-compatibility",
     "a document on {engine} {version} that names {format} and {gpu}, or a short run that completes there",
-    "run {card} once in the intended environment, and put a record of it into the evidence folder",
+    "look for such a document, or run the workload of {card} once in the intended environment; record what was found",
 )
 
 

@@ -77,7 +77,7 @@ REFERENCE = template(
 SETTLE = template(
     "decide.settle-quality",
     "compare {metric} ({thresholds}) on {corpus} with the engine, version and format that are sized",
-    "evaluate {card} on its frozen corpus, and put the result into the evidence folder",
+    "evaluate the model of {card} on its frozen corpus, and put the result into the evidence folder",
 )
 
 
