@@ -250,6 +250,10 @@ def _other() -> Iterator[Recipe]:
         yield reading_recipe("ram_bytes", 1, "GiB", basis)
         yield reading_recipe("disk_bytes", 1, "GB", basis)
     yield reading_recipe("ram_bytes", 1, "GiB", offer="another")
+    for amount in (REPORTED, REPORTED - GIB, 16 * GIB, 48 * GIB):
+        for fields in ({}, {"offer": None, "gpu": "rtx4090"}, {"gpu": "rtx4090"}, {"offer": "another"}):
+            yield reading_recipe("gpu_reported_bytes", amount, "B", **fields)
+            yield reading_recipe("cuda_total_bytes", amount - 400 * 2**20, "B", **fields)
     yield reading_recipe("starts_at", "2026-12-30T00:00:00Z")
     yield reading_recipe("driver_version", "570.26")
     for producer in SOURCES:

@@ -47,6 +47,7 @@ EFFORTS: dict[str, Effort] = {
             "decide.fee-currency", "decide.fee-month-unknown", "decide.fee-while-stopped", "decide.idle-hours-paid",
             "decide.cost-beyond-term", "decide.cost-more-gpus", "decide.refund-open", "decide.settle-price-too-old",
             "plan.record-missing", "plan.record-elsewhere", "decide.interruptible", "decide.settle-compatibility",
+            "decide.settle-capacity", "decide.property-free-only",
             "decide.cost-open",
             "decide.cost-at-least", "evidence.reference-missing",
         ),
