@@ -23,8 +23,12 @@ from hypothesis import given
 
 from capienza.catalog.capacity import capacity_of
 from capienza.catalog.offer import GpuClaim
+from capienza.decide.case import Evidence
+from capienza.decide.driver_readings import read_sizing
 from capienza.decide.engine import decide
+from capienza.decide.verdict import cite
 from capienza.evidence.record import Claim, Scope
+from capienza.evidence.standing import standing
 from capienza.ledger.capacity import capacity_from
 from capienza.units import GIB, MIB
 
@@ -50,8 +54,11 @@ def run(peak, counter="device"):
 def memory(*records, peak=36 * GIB, counter="device", gpu=A100):
     """The verdict on memory, with the capacities of the catalogue."""
     given = [run(peak, counter), make_quality(scope=change(SCOPE, gpu="a100_pcie_40")), *records]
-    sizing_for = lambda claim, _: make_sizing(capacity=capacity_from(capacity_of(claim), 0))  # noqa: E731
-    return next(decide(make_card(), [make_offer(gpu=gpu)], sizing_for, given, NOW)).criterion("memory")
+    return next(decide(make_card(), [make_offer(gpu=gpu)], sizing_of, given, NOW)).criterion("memory")
+
+
+def sizing_of(claim, _):
+    return make_sizing(capacity=capacity_from(capacity_of(claim), 0))
 
 
 OTHER_GPU, OTHER_OFFER = total(40960, gpu="l40s"), total(40960, offer="another", gpu=None)
@@ -83,7 +90,17 @@ def test_golden(records, state, code):
 
 
 def test_what_would_settle_an_unknown_capacity_names_the_claim():
+    assert memory().settle[0].code == "decide.settle-capacity"
     assert "gpu_reported_bytes" in str(memory().settle[0])
+
+
+@pytest.mark.parametrize("offer, code", [(HERE, "decide.capacity-of-offer"), (None, "decide.capacity-of-gpu")])
+def test_the_basis_of_the_capacity_names_the_record(offer, code):
+    record = total(40960, offer=offer)
+    sizing = read_sizing(make_offer(gpu=A100), 1, Evidence(standing([record], NOW)), sizing_of)
+    assert sizing.capacity is not None
+    assert sizing.capacity.smallest_basis.code == code
+    assert sizing.readings == (cite(record),)
 
 
 def test_the_reading_is_cited():

@@ -41,6 +41,11 @@ HOURS_UNKNOWN = template(
     "the price is by the hour and the card states no steps with hours",
     "write calendar.steps with hours and their basis",
 )
+HOURS_OPEN = template(
+    "decide.hours-open",
+    "the price is by the hour, and the hours of {steps} are not known",
+    "measure them in a pilot, or write hours beside the step: they are hypothetical until then",
+)
 STEP_UNKNOWN = template(
     "decide.billing-step-unknown",
     "the billing step is not stated; hours are rounded up to whole hours here",
@@ -204,7 +209,7 @@ def _by_hour(
         missing.append(NODES_UNKNOWN())
     is_for_all = _is_for_all(offer, job, used, missing)
     if not job.hours.is_stated:
-        missing.append(HOURS_UNKNOWN())
+        missing.append(HOURS_OPEN(steps=list(job.open_steps)) if job.open_steps else HOURS_UNKNOWN())
     elif offer.price.billing_step_s is None and used.paid != used.paid_least:
         notes.append(STEP_UNKNOWN())
     if used.elapsed != used.planned:

@@ -41,6 +41,7 @@ EFFORTS: dict[str, Effort] = {
             "decide.settle-node", "decide.settle-link", "decide.settle-ram", "decide.settle-storage",
             "decide.settle-application", "decide.placement-across-nodes-unknown", "decide.settle-gpu",
             "decide.settle-conflict", "decide.settle-rate", "decide.settle-start", "decide.start-unreadable",
+            "decide.settle-start-open",
             "decide.document-missing", "decide.document-undated", "decide.document-future", "decide.offer-expired",
             "decide.offer-not-yet-valid", "decide.price-unknown", "decide.nodes-unknown",
             "decide.billing-step-unknown", "decide.tax-unknown", "decide.tax-unstated", "decide.fee-unknown",
@@ -54,7 +55,8 @@ EFFORTS: dict[str, Effort] = {
         Effort.DOCUMENT,
     ),
     **dict.fromkeys(
-        ("decide.settle-durations", "decide.settle-durations-open", "decide.settle-server", "predict.proof-engine-log",
+        ("decide.settle-durations", "decide.settle-durations-open", "decide.settle-rate-of-work",
+            "decide.settle-rate-of-work-open", "decide.settle-server", "predict.proof-engine-log",
             "plan.no-pilot", "plan.one-run", "plan.record-at-another-load", "plan.record-without-duration",
             "plan.claim-unreadable", "plan.record-of-another-kind"),
         Effort.SHORT_RUN,

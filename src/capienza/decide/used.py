@@ -20,9 +20,13 @@ SECONDS = Decimal(3600)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a card asks an offer to be priced for. None: the card does not say."""
+    """What a card asks an offer to be priced for. None: the card does not say.
+
+    `open_steps` are those of its steps whose hours nothing states.
+    """
 
     hours: Hours = Hours()
+    open_steps: tuple[str, ...] = ()
     storage_bytes: int | None = None
     egress_bytes: int | None = None
     gpus: int = 1

@@ -17,7 +17,7 @@ import msgspec
 from capienza.card.model import NONE, Budget, Calendar, Card
 from capienza.decide.afford import affordable_hours
 from capienza.decide.case import Case
-from capienza.decide.cost import Cost, cost_of, rounded
+from capienza.decide.cost import HOURS_OPEN, Cost, cost_of, rounded
 from capienza.decide.documents import VALUE_UNREADABLE
 from capienza.decide.freshness import price_in_date
 from capienza.decide.need import NOT_STATED
@@ -136,8 +136,15 @@ def _stance(case: Case, convert: Convert, cap: Money, weight: int, evidence: Evi
         rank=weight,
         evidence=evidence,
         reasons=(open_cost, *cost.missing, *cost.notes),
-        settle=cost.missing or (*cost.notes, *_durations(case, convert, cap)) or (open_cost,),
+        settle=_settle(case, convert, cap) or (open_cost,),
     )
+
+
+def _settle(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
+    """What is missing of the bill; hours that are not known are settled by measuring them, within what the cap pays."""
+    missing = tuple(one for one in case.cost.missing if one.code != HOURS_OPEN.code)
+    durations = _durations(case, convert, cap) if case.plan.steps else ()
+    return (*(missing or case.cost.notes), *durations)
 
 
 def _durations(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
