@@ -253,7 +253,8 @@ def _other() -> Iterator[Recipe]:
     for amount in (REPORTED, REPORTED - GIB, 16 * GIB, 48 * GIB):
         for fields in ({}, {"offer": None, "gpu": "rtx4090"}, {"gpu": "rtx4090"}, {"offer": "another"}):
             yield reading_recipe("gpu_reported_bytes", amount, "B", **fields)
-            yield reading_recipe("cuda_total_bytes", amount - 400 * 2**20, "B", **fields)
+            # Less than that, and the good runs would be above what the GPU has.
+            yield reading_recipe("cuda_total_bytes", max(amount, REPORTED - GIB) - 400 * 2**20, "B", **fields)
     yield reading_recipe("starts_at", "2026-12-30T00:00:00Z")
     yield reading_recipe("driver_version", "570.26")
     for producer in SOURCES:

@@ -120,6 +120,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         return self.minimum.currency if self.minimum else None
 
 
+class Converted(msgspec.Struct, frozen=True, kw_only=True):
+    """A cost in the currency of the cap: the least and the planned (None: not known), by the rates of `records`."""
+
+    minimum: Money
+    planned: Money | None
+    records: tuple[str, ...]
+
+
 class _Bill:
     """The lines of a bill as they are written, with their running sums."""
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from capienza.catalog.basis import BY_DRIVER
-from capienza.catalog.capacity import contradicts
-from capienza.catalog.offer import Offer
+from capienza.catalog.basis import BY_DRIVER, CONTRADICTED
+from capienza.catalog.capacity import capacity_of, contradicts
+from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.case import Evidence, Sizing, SizingFor
 from capienza.decide.documents import READ
 from capienza.decide.need import gpu_names
@@ -87,13 +87,19 @@ def _reported(offer: Offer, gpus: int, here: list[Record], elsewhere: list[Recor
 
 def _of_offer(offer: Offer, gpus: int, top: list[_Reading], sizing_for: SizingFor) -> Sizing:
     least, most = min(top, key=_order), max(top, key=_order)
-    sizing = _as_reported(offer, gpus, least, sizing_for)
-    capacity = sizing.capacity
+    claims = [_claim(offer, one) for one in (least, most)]
+    sizing = sizing_for(claims[0], gpus)
     named = next(one.record for one in (least, *top) if one.record)
-    if capacity is None or capacity.smallest_bytes is None:
-        return _noted(sizing, UNBELIEVED, named, least.total_bytes)
+    if sizing.capacity is None:
+        return sizing
+    if any(capacity_of(claim).smallest_bytes is None for claim in claims):
+        capacity = msgspec.structs.replace(
+            sizing.capacity, smallest_bytes=None, smallest_basis=CONTRADICTED(), cuda_total_bytes=None
+        )
+        return _noted(msgspec.structs.replace(sizing, capacity=capacity), UNBELIEVED, named, least.total_bytes)
     capacity = msgspec.structs.replace(
-        capacity,
+        sizing.capacity,
+        smallest_bytes=least.total_bytes,
         largest_bytes=most.total_bytes,
         largest_basis=_basis(most, OF_OFFER),
         smallest_basis=_basis(least, OF_OFFER),
@@ -103,13 +109,15 @@ def _of_offer(offer: Offer, gpus: int, top: list[_Reading], sizing_for: SizingFo
 
 def _of_gpu(base: Sizing, offer: Offer, gpus: int, least: _Reading, sizing_for: SizingFor) -> Sizing:
     """The least that is known bounds a fit; what excludes stays what the name allows."""
-    sizing = _as_reported(offer, gpus, least, sizing_for)
+    claim = _claim(offer, least)
+    sizing = sizing_for(claim, gpus)
     assert least.record is not None
     assert base.capacity is not None
-    if sizing.capacity is None or sizing.capacity.smallest_bytes is None:
+    if sizing.capacity is None or capacity_of(claim).smallest_bytes is None:
         return _noted(base, UNBELIEVED, least.record, least.total_bytes)
     capacity = msgspec.structs.replace(
         sizing.capacity,
+        smallest_bytes=least.total_bytes,
         largest_bytes=base.capacity.largest_bytes,
         largest_basis=base.capacity.largest_basis,
         smallest_basis=_basis(least, OF_GPU),
@@ -120,9 +128,9 @@ def _of_gpu(base: Sizing, offer: Offer, gpus: int, least: _Reading, sizing_for: 
     )
 
 
-def _as_reported(offer: Offer, gpus: int, reading: _Reading, sizing_for: SizingFor) -> Sizing:
-    claim = msgspec.structs.replace(offer.gpu, memory_reported_bytes=reading.total_bytes, memory_source="driver")
-    return sizing_for(claim, gpus)
+def _claim(offer: Offer, reading: _Reading) -> GpuClaim:
+    """What the offer would claim if it stated the reading itself."""
+    return msgspec.structs.replace(offer.gpu, memory_reported_bytes=reading.total_bytes, memory_source="driver")
 
 
 def _with_cuda_total(sizing: Sizing, here: list[Record], elsewhere: list[Record]) -> Sizing:

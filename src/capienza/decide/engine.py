@@ -24,6 +24,7 @@ from capienza.decide.driver_readings import read_sizing
 from capienza.decide.need import driver_of, needs_of
 from capienza.decide.policy import CRITERIA, Criterion
 from capienza.decide.preferences import preferences_met
+from capienza.decide.rates import converted_cost
 from capienza.decide.server import job_of
 from capienza.decide.verdict import STATE_OF, TRUTH_OF, CriterionVerdict, Decision, Margin, Prediction
 from capienza.decide.waiver import apply_waivers
@@ -160,6 +161,7 @@ def _decision(case: Case) -> Decision:
         prediction=known.prediction,
         margin=known.margin,
         cost=case.cost,
+        converted=converted_cost(case),
         finish=finish,
         preferences=preferences_met(case.card.preferences, case.offer),
     )
