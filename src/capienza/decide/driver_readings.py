@@ -14,6 +14,7 @@ import msgspec
 
 from capienza.catalog.basis import BY_DRIVER, CONTRADICTED
 from capienza.catalog.capacity import capacity_of, contradicts
+from capienza.catalog.devices import load_devices
 from capienza.catalog.offer import GpuClaim, Offer
 from capienza.decide.case import Evidence, Sizing, SizingFor
 from capienza.decide.documents import READ
@@ -92,7 +93,7 @@ def _of_offer(offer: Offer, gpus: int, top: list[_Reading], sizing_for: SizingFo
     named = next(one.record for one in (least, *top) if one.record)
     if sizing.capacity is None:
         return sizing
-    if any(capacity_of(claim).smallest_bytes is None for claim in claims):
+    if not all(map(_is_believed, claims)):
         capacity = msgspec.structs.replace(
             sizing.capacity, smallest_bytes=None, smallest_basis=CONTRADICTED(), cuda_total_bytes=None
         )
@@ -113,7 +114,7 @@ def _of_gpu(base: Sizing, offer: Offer, gpus: int, least: _Reading, sizing_for: 
     sizing = sizing_for(claim, gpus)
     assert least.record is not None
     assert base.capacity is not None
-    if sizing.capacity is None or capacity_of(claim).smallest_bytes is None:
+    if sizing.capacity is None or not _is_believed(claim):
         return _noted(base, UNBELIEVED, least.record, least.total_bytes)
     capacity = msgspec.structs.replace(
         sizing.capacity,
@@ -131,6 +132,12 @@ def _of_gpu(base: Sizing, offer: Offer, gpus: int, least: _Reading, sizing_for: 
 def _claim(offer: Offer, reading: _Reading) -> GpuClaim:
     """What the offer would claim if it stated the reading itself."""
     return msgspec.structs.replace(offer.gpu, memory_reported_bytes=reading.total_bytes, memory_source="driver")
+
+
+def _is_believed(claim: GpuClaim) -> bool:
+    """May a GPU of the name report that much? Of one that the catalogue does not know nothing speaks against it."""
+    known = tuple(key for key in claim.candidates if key in load_devices())
+    return capacity_of(msgspec.structs.replace(claim, candidates=known)).smallest_bytes is not None
 
 
 def _with_cuda_total(sizing: Sizing, here: list[Record], elsewhere: list[Record]) -> Sizing:
