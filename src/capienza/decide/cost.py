@@ -226,7 +226,8 @@ def _by_hour(
     is_known = units is not None and is_for_all and job.hours.is_stated
     times = f" x {'?' if units is None else units} {name}" if name else ""
     hours = span(used.paid_least, used.paid if job.hours.is_stated else None)
-    why = "" if used.paid == job.hours.planned or not used.why else f" ({used.why})"
+    # Of hours that are not known in full nothing is rounded up.
+    why = "" if not job.hours.is_stated or used.paid == job.hours.planned or not used.why else f" ({used.why})"
     bill.add(
         "price",
         rate * used.paid_least,

@@ -80,8 +80,8 @@ def _paid(price: Price, hours: Decimal, step_s: int | None) -> Decimal:
 
 def _why(price: Price, hours: Decimal, step_s: int) -> str:
     least = _floor(price)
-    asked = f"max({shown(hours)}, {shown(least)}) h" if least > hours else f"{shown(hours)} h"
-    return f"{asked} / {step_s} s"
+    asked = f"max({shown(hours)}, {shown(least)})" if least > hours else shown(hours)
+    return f"ceil({asked})" if step_s == SECONDS else f"ceil({asked} h / {step_s} s)"
 
 
 @functools.lru_cache(4096)
