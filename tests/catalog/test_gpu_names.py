@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capienza.catalog.devices import load_devices, table
+from capienza.catalog import names
+from capienza.catalog.devices import load_devices, mig_profiles, table
 from capienza.catalog.names import lookup, resolve, stated_gb
 from capienza.errors import InputError
 
@@ -55,6 +56,12 @@ BOTH_4090 = ("rtx4090", "rtx4090_48mod")
         ("AMD Instinct MI300X", "192 GB", None, ("mi300x",)),
         ("A100 3g.20gb", None, None, ("a100_pcie_40", "a100_sxm_40")),
         ("A100 80GB 3g.40gb", None, None, ("a100_pcie_80", "a100_sxm_80")),
+        ("H100 80GB 3g.40gb", None, None, ("h100_pcie", "h100_sxm")),
+        ("H100 3g.40gb", None, None, ("h100_pcie", "h100_sxm")),
+        ("H100 3g.40gb", "40 GB", None, ("h100_pcie", "h100_sxm")),
+        ("H100 1g.12gb", None, None, ("h100_nvl",)),
+        ("H100 1g.20gb", "94 GB", None, ("h100_pcie", "h100_sxm")),
+        ("H200 1g.18gb", "141 GB", None, ("h200_sxm", "h200_nvl")),
         ("A100 MIG 3g.40gb", None, None, ("a100_pcie_80", "a100_sxm_80")),
     ],
 )
@@ -77,7 +84,8 @@ def test_every_candidate_is_kept_until_the_words_settle_it(
         ("A100 SXM 80GB", "40 GB", None, "catalog.memory-contradicts-gpu"),
         ("H200", None, "oam", "catalog.form-contradicts-gpu"),
         ("L4 1g.10gb", None, None, "catalog.mig-contradicts-gpu"),
-        ("H100 1g.5gb", None, None, None),  # the NVL card's profiles are not listed: it stays possible
+        ("H100 1g.5gb", None, None, "catalog.mig-contradicts-gpu"),  # no eighth of 80 or 94 GB
+        ("H100 1g.12gb", None, None, None),  # the NVL card's profiles are not listed: it stays possible
     ],
 )
 def test_a_contradiction_is_said_and_keeps_the_candidates(
@@ -154,3 +162,9 @@ def test_any_text_is_a_name_or_is_refused(name: str, memory: str | None) -> None
 def test_a_stated_memory_only_narrows(key: str, memory: str) -> None:
     name = DEVICES[key].name.partition(" (")[0]
     assert set(lookup(name, memory).candidates) <= set(lookup(name).candidates)
+
+
+def test_every_profile_of_the_table_is_a_part_of_its_gpu():
+    """What is asked of profiles that nobody listed holds for all that somebody did."""
+    assert mig_profiles()
+    assert [pair for pair in mig_profiles() if not names._has_slice(load_devices()[pair[0]], pair[1])] == []

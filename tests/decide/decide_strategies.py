@@ -136,6 +136,14 @@ def probe_recipe(shift: Shift, version: str, driver: str) -> Recipe:
     return _first(make_run, shift, claims)
 
 
+def reading_recipe(
+    quantity: str, value: str | int, unit: str | None = None, basis: str | None = None, **fields: Any
+) -> Recipe:
+    """What somebody read on the machine of the offer, or of another one."""
+    claims = (Claim(quantity=quantity, value=value, unit=unit, basis=basis),)
+    return lambda *_: [make_run(Scope(**({"offer": HERE} | fields)), claims)]
+
+
 def waiver_recipe(criterion: str, scope: Scope | None = None, **fields: Any) -> Recipe:
     return lambda *_: [make_waiver(criterion, scope, **fields)]
 
@@ -191,6 +199,11 @@ def _good() -> Iterator[Recipe]:
         yield property_recipe("managed_application", "Slurm", producer)
         yield property_recipe("driver_version", "595.71.05", producer)
         yield property_recipe("starts_at", "2026-12-07T00:00:00Z", producer)
+    for basis in (None, "free"):
+        yield reading_recipe("ram_bytes", 64, "GiB", basis)
+        yield reading_recipe("disk_bytes", 900, "GB", basis)
+    yield reading_recipe("gpus_per_node", 8)
+    yield reading_recipe("driver_version", "595.71.05")
     for criterion in CRITERIA:
         yield waiver_recipe(criterion)
         yield waiver_recipe(criterion, Scope(model=MODEL, provider="example"))
@@ -233,6 +246,18 @@ def _other() -> Iterator[Recipe]:
         yield property_recipe("gpu_link", "pcie", producer)
         yield property_recipe("gpus_per_node", 1, producer)
         yield property_recipe("managed_application", "Kubernetes", producer)
+    for basis in (None, "free"):
+        yield reading_recipe("ram_bytes", 1, "GiB", basis)
+        yield reading_recipe("disk_bytes", 1, "GB", basis)
+    yield reading_recipe("ram_bytes", 1, "GiB", offer="another")
+    for amount in (REPORTED, REPORTED - GIB, 16 * GIB, 48 * GIB):
+        for fields in ({}, {"offer": None, "gpu": "rtx4090"}, {"gpu": "rtx4090"}, {"offer": "another"}):
+            yield reading_recipe("gpu_reported_bytes", amount, "B", **fields)
+            # Less than that, and the good runs would be above what the GPU has.
+            yield reading_recipe("cuda_total_bytes", max(amount, REPORTED - GIB) - 400 * 2**20, "B", **fields)
+    yield reading_recipe("starts_at", "2026-12-30T00:00:00Z")
+    yield reading_recipe("driver_version", "570.26")
+    for producer in SOURCES:
         for start in ("2026-12-30T00:00:00Z", "2026-12-10T12:00:00+01:00", "soon"):
             yield property_recipe("starts_at", start, producer)
         for value in ("1.1", "1.4", "1.6", "9", "x"):

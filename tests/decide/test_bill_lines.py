@@ -130,22 +130,22 @@ BILLS = {
     ),
     "a billing step": (
         bill(hourly(billing_step_s=3600), need="30.1"),
-        [("price", "62", "62", "2 USD/h x 1 GPU x 31 h (30.1 h / 3600 s)")],
+        [("price", "62", "62", "2 USD/h x 1 GPU x 31 h (ceil(30.1))")],
         [],
     ),
     "no billing step": (
         bill(hourly(billing_step_s=None), need="30.1"),
-        [("price", "60.2", "62", "2 USD/h x 1 GPU x 30.1 .. 31 h (30.1 h / 3600 s)")],
+        [("price", "60.2", "62", "2 USD/h x 1 GPU x 30.1 .. 31 h (ceil(30.1))")],
         ["decide.billing-step-unknown"],
     ),
     "a minimum time": (
         bill(hourly(min_hours=Decimal(48))),
-        [("price", "96", "96", "2 USD/h x 1 GPU x 48 h (max(30, 48) h / 60 s)")],
+        [("price", "96", "96", "2 USD/h x 1 GPU x 48 h (ceil(max(30, 48) h / 60 s))")],
         [],
     ),
     "a term that cannot be cancelled": (
         bill(hourly(term_hours=Decimal(720), cancellable=False)),
-        [("price", "1440", "1440", "2 USD/h x 1 GPU x 720 h (max(30, 720) h / 60 s)")],
+        [("price", "1440", "1440", "2 USD/h x 1 GPU x 720 h (ceil(max(30, 720) h / 60 s))")],
         [],
     ),
     "a term that can": (bill(hourly(term_hours=Decimal(720), cancellable=True)), [H], []),

@@ -84,7 +84,7 @@ STATES = [
     ),
     (
         "admissible",
-        "decide.window-enough",
+        "decide.window-enough-with-contingency",
         (),
         {"plan": calendar(Step(name="a", hours=Decimal(60), basis="measured"), contingency_percent=Decimal(20))},
     ),

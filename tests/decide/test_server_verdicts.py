@@ -7,7 +7,18 @@ from decimal import Decimal
 import pytest
 from decide_strategies import LAW, worlds
 from decide_strategies import judge as judge_world
-from decide_world import GOOD_RECORDS, at, change, codes, judge, make_card, make_document, make_offer, make_sizing
+from decide_world import (
+    GOOD_RECORDS,
+    at,
+    change,
+    codes,
+    judge,
+    make_card,
+    make_document,
+    make_offer,
+    make_run,
+    make_sizing,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +26,7 @@ from capienza.card.model import Host, Placement
 from capienza.catalog.offer import Fee, OfferHost, Price
 from capienza.decide.server import contradictions, most_nodes, server_needs
 from capienza.errors import Template
-from capienza.evidence.record import Scope
+from capienza.evidence.record import Claim, Scope
 from capienza.ledger.entry import Entry
 from capienza.ledger.phase import Phase
 from capienza.predict.storage import Volumes
@@ -94,6 +105,36 @@ def test_a_contract_that_states_more_outweighs_the_page():
     contract = make_document("disk_bytes", 200, Scope(offer="rtx4090-1x3d"), unit="GB", producer={"source": "contract"})
     verdict = placement(offer=offer(disk=GB), records=(*GOOD_RECORDS, contract))
     assert (verdict.state, "decide.overridden" in codes(verdict.reasons)) == ("admissible", True)
+
+
+def reading(quantity, value, unit="B", basis=None, offer="rtx4090-1x3d", **fields):
+    return make_run(Scope(offer=offer), (Claim(quantity=quantity, value=value, unit=unit, basis=basis),), **fields)
+
+
+# what is read on the machine; state, code among the reasons, RAM on the sheet
+READ = [
+    (reading("ram_bytes", 16 * GIB), "exclude", "decide.ram-below", 128 * GIB),
+    (reading("ram_bytes", 16 * GIB), "exclude", "decide.overridden", 128 * GIB),
+    (reading("ram_bytes", 64 * GIB), "admissible", "decide.property-read-there", None),
+    (reading("ram_bytes", 64 * GIB), "admissible", "decide.overridden", 16 * GIB),
+    (reading("ram_bytes", 16 * GIB, basis="free"), "to_confirm", "decide.property-free-only", 128 * GIB),
+    (reading("ram_bytes", 64 * GIB, basis="free"), "admissible", "decide.property-read-there", None),
+    (reading("ram_bytes", 16 * GIB, offer="another"), "admissible", "decide.ram-enough", 128 * GIB),
+    (reading("ram_bytes", 16 * GIB, offer=None), "admissible", "decide.ram-enough", 128 * GIB),
+    (reading("ram_bytes", 16 * GIB, method="attest"), "admissible", "decide.ram-enough", 128 * GIB),
+]
+
+
+@pytest.mark.parametrize("record, state, code, ram", READ)
+def test_what_is_read_on_the_machine_of_the_offer_outweighs_its_sheet(record, state, code, ram):
+    verdict = placement(offer=offer(ram=ram), volumes=None, records=(*GOOD_RECORDS, record))
+    assert (verdict.state, code in codes(verdict.reasons)) == (state, True), codes(verdict.reasons)
+    assert (record.id in {ref.id for ref in verdict.evidence}) is (code != "decide.ram-enough")
+
+
+def test_a_start_is_promised_and_not_read():
+    record = reading("starts_at", "2026-12-30T00:00:00Z", None)
+    assert judge(records=(*GOOD_RECORDS, record)).criterion("budget").state == "admissible"
 
 
 class TestNodes:

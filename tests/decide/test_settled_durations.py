@@ -20,7 +20,13 @@ from capienza.plan.hours import Hours
 from capienza.units import Money
 
 DEADLINE = at(13)
-DURATIONS = ("decide.settle-durations", "decide.settle-durations-open", "decide.settle-no-time")
+DURATIONS = (
+    "decide.settle-durations",
+    "decide.settle-durations-open",
+    "decide.settle-rate-of-work",
+    "decide.settle-rate-of-work-open",
+    "decide.settle-no-time",
+)
 
 
 def usd(amount) -> Money:
@@ -79,6 +85,72 @@ def test_no_pilot_is_asked_for_where_every_duration_is_documented():
     row = verdict("300.05", by_hour(billing_step_s=None), "50.001", basis="measured")
     assert row.state == "to_confirm"
     assert (limits(row), codes(row.settle)) == ([], ["decide.billing-step-unknown"])
+
+
+def unknown_run(cap="300", price=None, deadline=DEADLINE, **fields):
+    """A step that states its work alone, beside one of three measured hours; nothing tells the rate of the work."""
+    steps = (Step(name="run", work_tokens=36_000_000), Step(name="load", hours=Decimal(3), basis="measured"))
+    plan = Calendar(timezone="UTC", start=at(7), deadline=deadline, steps=steps, **fields)
+    card = make_card(budget=Budget(cap=usd(cap)), calendar=plan)
+    return judge(card=card, offer=make_offer(price=price or by_hour(money=usd(18)))).criterion("budget")
+
+
+class TestHoursThatNothingStates:
+    def test_the_cap_of_an_hourly_offer_limits_them(self):
+        """300 USD pay for 16 hours at 18 USD, and not for the 144 of the calendar."""
+        row = unknown_run()
+        assert limits(row) == [("decide.settle-rate-of-work", "16")]
+        assert {"decide.hours-open", "decide.durations-unknown"} <= set(codes(row.reasons))
+        assert "decide.durations-hypothetical" not in codes(row.reasons)
+
+    def test_what_else_is_missing_stays_to_be_settled(self):
+        """A tax that is not stated only adds: no more hours than these can settle it."""
+        row = unknown_run(price=by_hour(money=usd(18), tax_included=False))
+        assert limits(row) == [("decide.settle-rate-of-work", "16")]
+        assert "decide.tax-unknown" in codes(row.settle)
+
+    def test_contingency_takes_its_part(self):
+        assert limits(unknown_run(contingency_percent=Decimal(25))) == [("decide.settle-rate-of-work", "12.8")]
+
+    def test_nothing_limits_them(self):
+        price = by_hour(money=usd("0.01"))
+        assert limits(unknown_run("1e9", price, None)) == [("decide.settle-rate-of-work-open", None)]
+
+    def test_a_start_is_not_said_to_settle_it_while_they_are_open(self):
+        row = unknown_run(price=by_hour(starts_at=None))
+        assert "decide.settle-start-open" in codes(row.settle)
+        assert "decide.settle-start" not in codes(row.settle)
+
+    def test_hours_that_fit_no_start_name_none(self):
+        assert "decide.settle-start-open" in codes(verdict(9000, by_hour(starts_at=None), 500).settle)
+        assert "decide.settle-start" in codes(verdict(9000, by_hour(starts_at=None), 50).settle)
+
+
+@pytest.mark.parametrize(
+    "hours, price, expected",
+    [
+        (144, {}, None),
+        (156, {}, ("decide.ends-late", "12")),
+        (50, {"max_hours": Decimal(40)}, ("decide.takes-longer", "10")),
+        (40, {"max_hours": Decimal(40)}, None),
+    ],
+)
+def test_a_plan_that_comes_too_late_as_guessed_says_by_how_much(hours, price, expected):
+    row = verdict(9000, by_hour(**price), hours)
+    told = [(one.code, one.parameters["late"]) for one in row.reasons if "late" in one.parameters]
+    assert row.state == "to_confirm"
+    assert told == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize("deadline, code", [
+    (DEADLINE, "decide.window-enough-with-contingency"), (None, "decide.window-open-with-contingency"),
+])  # fmt: skip
+def test_measured_hours_are_told_apart_from_their_contingency(deadline, code):
+    step = Step(name="run", hours=Decimal(64), basis="measured")
+    plan = Calendar(timezone="UTC", start=at(7), deadline=deadline, steps=(step,), contingency_percent=Decimal(20))
+    row = judge(card=make_card(budget="none", calendar=plan), offer=make_offer(price=by_hour())).criterion("budget")
+    (told,) = [one for one in row.reasons if one.code == code]
+    assert (told.parameters["needed"], told.parameters["planned"]) == ("64", "76.8")
 
 
 amounts = st.integers(1, 5000).map(lambda cents: Decimal(cents) / 100)

@@ -42,6 +42,13 @@ def failed(**scope):
     return make("measurement", claims=(Claim(quantity="outcome", value="out_of_memory"),), scope=Scope(**scope))
 
 
+def test_a_decision_is_no_run_of_the_plans_that_it_read():
+    plan = make("plan", claims=(Claim(quantity="planned_runs", value=1),))
+    decision = make("decision", inputs=(plan.id,))
+    assert states(plan, decision)[decision.id] == "counts"
+    assert states(decision)[decision.id] == "weak"
+
+
 def test_the_standing_of_each():
     good, old, future = make(), make(expires=NOW), make(date=NOW + DAY)
     replaced, wrong = make(version="replaced"), make(version="wrong")

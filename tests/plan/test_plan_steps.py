@@ -164,6 +164,21 @@ def test_the_name_of_a_record_must_find_one():
     assert one(change(step, record="ab" * 6), *twins) == ("0", "30", "hypothetical", ["record-ambiguous"])
 
 
+def test_other_runs_that_name_the_step_stand_beside_the_one_that_the_card_names():
+    """The named run was made on one GPU; the step takes its hours on each other from a run there."""
+    other = change(NEED, gpu="a10")
+    named, there = record(took("30")), record(took("40", "run"), scope=other)
+    step = Step(name="run", basis="measured", record=named.id)
+    assert one(step, named, there, needs=(NEED,))[:3] == ("30", "30", "measured")
+    assert one(step, named, there, needs=(other,))[:3] == ("40", "40", "measured")
+    assert one(step, named, there, needs=(NEED, other))[:3] == ("30", "40", "measured")
+    unnamed, of_another_step = record(took("40"), scope=other), record(took("40", "load"), scope=other)
+    assert one(step, named, unnamed, of_another_step, needs=(other,))[2] == "hypothetical"
+    attested = record(took("40", "run"), scope=other, method="attest")
+    assert one(step, named, attested, needs=(other,))[2] == "hypothetical"
+    assert one(step, there, needs=(other,)) == ("0", None, "hypothetical", ["record-missing", "no-hours"])
+
+
 def test_a_document_proves_a_documented_duration_unless_it_speaks_of_something_else():
     step = Step(name="move in", hours=Decimal(4), basis="documented", record="")
 

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from capienza.errors import TEMPLATES, CapienzaError, InputError, InputErrors, UnreachableError, VerificationError
 from capienza.evidence.claims import author, has_reason
 from capienza.evidence.rank import DOCUMENTS, MEASURED, MEASURED_HERE, rank
-from capienza.evidence.record import Record
+from capienza.evidence.record import Claim, Record, Scope
 from capienza.evidence.store import seal, write_record
 from capienza.records.classes import CLASSES, class_of
 from capienza.records.load import load_record, record_from
+from capienza.records.remarks import remarks
 from capienza.records.templates import form_template
 
 HEAD = "evidence: 1\ndate: 2026-11-30T12:00Z\n"
@@ -77,7 +79,7 @@ def test_a_measurement(given_form):
         "claims:\n- {quantity: outcome, value: completed}\n"
         "- {quantity: peak_bytes, value: 18 GiB, phase: load, counter: device, gpu: 1}\n"
         "- {quantity: context_bytes, value: 450, unit: MiB}\n"
-        "- {quantity: tokens_per_second, value: 41.50}\n- {quantity: truncated_inputs, value: 0}\n"
+        "- {quantity: tokens_per_second, value: 41.50 tokens/s}\n- {quantity: truncated_inputs, value: 0}\n"
     )
     assert (record.kind, record.method, record.mode, record.version) == ("measurement", "measure", "manual", "run 2")
     assert record.scope.gpu == "rtx4090"
@@ -86,7 +88,7 @@ def test_a_measurement(given_form):
         ("outcome", "completed", None, None),
         ("peak_bytes", 18 * 2**30, "B", 1),
         ("context_bytes", 450 * 2**20, "B", None),
-        ("tokens_per_second", "41.50", None, None),
+        ("tokens_per_second", "41.50", "tokens/s", None),
         ("truncated_inputs", 0, None, None),
     ]
     assert rank(record) == MEASURED
@@ -326,3 +328,74 @@ def test_whatever_is_given_ends_in_a_record_or_a_sentence(tmp_path_factory, valu
     path = tmp_path_factory.mktemp("forms") / "form.yaml"
     path.write_text(json.dumps(value))
     assert all(code in TEMPLATES for code in _said(lambda: load_record(path)))
+
+
+SHEET = "kind: commercial_sheet\nsource: public_page\ndocument: {name: rates}\n"
+
+
+@pytest.mark.parametrize(
+    "quantity, value, amount",
+    [
+        ("exchange_rate", "1.16 EUR/USD", ("1.16", "EUR/USD")),
+        ("exchange_rate", "1.16, unit: EUR/USD", ("1.16", "EUR/USD")),
+        ("tokens_per_second", "480 tokens/s", ("480", "tokens/s")),
+        ("duration_hours", "5.5 h", ("5.5", "h")),
+        ("duration_hours", "5.5, unit: h", ("5.5", "h")),
+        ("exchange_rate", "1.16", None),
+        ("exchange_rate", "EUR/USD", None),
+        ("exchange_rate", "0 EUR/USD", None),
+        ("exchange_rate", "-1 EUR/USD", None),
+        ("exchange_rate", "1.16 euro", None),
+        ("exchange_rate", "1.16 EUR/USD, unit: EUR/USD", None),
+        ("tokens_per_second", "480 tokens", None),
+        ("tokens_per_second", "true", None),
+        ("duration_hours", "90 min", None),
+    ],
+)
+def test_an_amount_has_the_unit_of_its_quantity(given_form, quantity, value, amount):
+    text = SHEET + f"scope: {{offer: any}}\nclaims: [{{quantity: {quantity}, value: {value}}}]\n"
+    if amount is None:
+        assert _said(lambda: given_form(text)) == ["records.not-an-amount"]
+    else:
+        (claim,) = given_form(text).claims
+        assert (str(claim.value), claim.unit) == amount
+
+
+def test_an_option_may_state_a_rate():
+    record = record_from(
+        {
+            "evidence": "1",
+            "kind": "commercial_sheet",
+            "source": "public_page",
+            "date": "2026-11-30T12:00Z",
+            "document": {"name": "rates"},
+            "claims": ["exchange_rate=1.16 EUR/USD"],
+        }
+    )
+    assert (record.claims[0].value, record.claims[0].unit) == ("1.16", "EUR/USD")
+
+
+def test_a_rate_needs_no_scope_and_anything_beside_it_does(given_form):
+    rate = "{quantity: exchange_rate, value: 1.16 EUR/USD}"
+    assert given_form(SHEET + f"claims: [{rate}]\n").scope == Scope()
+    both = SHEET + f"claims: [{rate}, {{quantity: ram_bytes, value: 8 GiB}}]\n"
+    assert _said(lambda: given_form(both)) == ["records.needed"]
+
+
+def test_an_evaluation_is_not_asked_for_gpus_and_tokens():
+    scope = Scope(model="m", revision="r", task="inference", weight_format="bf16", kv_format="bf16", engine="vllm",
+                  engine_version="1", configuration="defaults")  # fmt: skip
+    now = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+
+    def said(kind, scope):
+        claims = (Claim(quantity="outcome", value="completed"),)
+        record = seal(Record(kind=kind, version="1", date=now, scope=scope, claims=claims))
+        return [(one.code, one.parameters["fields"]) for one in remarks(record, (), now)]
+
+    assert said("quality_result", scope) == []
+    assert said("quality_result", msgspec.structs.replace(scope, engine=None)) == [
+        ("records.scope-left-open", ["engine"])
+    ]
+    assert said("measurement", scope) == [
+        ("records.scope-left-open", ["gpu", "gpus", "tokens", "concurrency / microbatch"])
+    ]

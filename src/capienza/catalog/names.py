@@ -61,6 +61,7 @@ MIG_PROFILE = re.compile(r"\b[0-9]g\.[0-9]{1,4}gb(?:\+[a-z0-9.]+)?(?![a-z0-9])",
 _MIG_WORD = re.compile(r"(?<![a-z0-9])mig(?![a-z0-9])", re.ASCII | re.IGNORECASE)
 _LEAST, _MOST = Decimal("0.90"), Decimal("1.07")
 """How far a seller's size may be from the nominal one: 270 of 288, 22 of 24, 192 of 180 are all in use."""
+HALF_GB = Decimal("0.5")
 
 _MAKER = re.compile(r"\b(?:nvidia|geforce|tesla|amd|instinct|intel|gpu|tensor core|generation|edition|mig)\b")
 _MEMORY_WORD = re.compile(r"(?<![0-9])([0-9]{1,4})[ -]?gi?b\b|\bhbm[0-9]e?\b|\bgddr[0-9]x?\b")
@@ -103,6 +104,8 @@ def lookup(name: str, memory: str | None = None, form_factor: str | None = None)
         narrowing.by_form(form)
     if profile:
         narrowing.by_profile(profile[0].lower())
+        for stated in filter(None, (_memory_word(words), memory)):
+            narrowing.by_whole_memory(stated, profile[0])
     else:
         for stated in filter(None, (_memory_word(words), memory)):
             narrowing.by_memory(stated)
@@ -146,8 +149,15 @@ class _Narrowing:
         known = mig_profiles()
         listed = [key for key in self.keys if any(row_key == key for row_key, _ in known)]
         unlisted = [key for key in self.keys if key not in listed and may_have_mig(key)]
-        kept = [key for key in self.keys if (key, profile) in known or key in unlisted]
+        possible = [key for key in unlisted if _has_slice(load_devices()[key], profile)]
+        kept = [key for key in self.keys if (key, profile) in known or key in possible]
         self.keep(kept, MIG_CONTRADICTS(found=self.name, profile=profile))
+
+    def by_whole_memory(self, stated: str, profile: str) -> None:
+        """By a size beside a profile, where it is that of a whole GPU; the size of the part tells of none."""
+        size = stated_gb(stated)
+        if size is not None and not _is_near(size, _part_gb(profile)):
+            self.keys = tuple(key for key in self.keys if has_size(load_devices()[key], size)) or self.keys
 
     def by_memory(self, stated: str) -> None:
         size = stated_gb(stated)
@@ -183,6 +193,21 @@ def has_size(device: Device, gb: Decimal) -> bool:
     """May a seller call this device, or the board it is on, one of `gb`?"""
     nominal = int(device.nominal_gb)
     return any(size * _LEAST <= gb <= size * _MOST for size in {nominal, nominal * device.devices_per_board})
+
+
+def _has_slice(device: Device, profile: str) -> bool:
+    """May a GPU of this size have the profile? MIG gives 1, 2, 4 or 8 of eight parts of the memory."""
+    part = _part_gb(profile)
+    return any(_is_near(part, Decimal(device.nominal_gb) * eighths / 8) for eighths in (1, 2, 4, 8))
+
+
+def _part_gb(profile: str) -> Decimal:
+    return Decimal(re.split(r"[.g+]", profile.lower())[2])
+
+
+def _is_near(size: Decimal, nominal: Decimal) -> bool:
+    """Is it that size, as sellers and profiles round it? Small ones are rounded to whole GB."""
+    return nominal * _LEAST - HALF_GB <= size <= nominal * _MOST + HALF_GB
 
 
 def may_have_mig(key: str) -> bool:

@@ -64,6 +64,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     pool that the load does not fit into at once. `volumes` is what the server must hold (None: not computed);
     `stored_weight_format` and `model_kv_format` are those of the model as published, the reference of its quality.
     `rules` is what the catalogue says of `combination`; `traits` what rules look at, by the names of the needs.
+    `readings` are the records that the capacity rests on, `capacity_notes` what is to be said of them.
     """
 
     ledger: Ledger | None = None
@@ -85,6 +86,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     combination: Combination | None = None
     traits: dict[str, GpuTraits] = {}
     source: str = ""
+    readings: tuple[EvidenceRef, ...] = ()
+    capacity_notes: tuple[Message, ...] = ()
 
 
 SizingFor = Callable[[GpuClaim, int], Sizing]

@@ -41,6 +41,11 @@ HOURS_UNKNOWN = template(
     "the price is by the hour and the card states no steps with hours",
     "write calendar.steps with hours and their basis",
 )
+HOURS_OPEN = template(
+    "decide.hours-open",
+    "the price is by the hour, and the hours of {steps} are not known",
+    "measure them in a pilot, or write hours beside the step: they are hypothetical until then",
+)
 STEP_UNKNOWN = template(
     "decide.billing-step-unknown",
     "the billing step is not stated; hours are rounded up to whole hours here",
@@ -113,6 +118,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     def currency(self) -> str | None:
         """The currency of the offer, when a price is stated."""
         return self.minimum.currency if self.minimum else None
+
+
+class Converted(msgspec.Struct, frozen=True, kw_only=True):
+    """A cost in the currency of the cap: the least and the planned (None: not known), by the rates of `records`."""
+
+    minimum: Money
+    planned: Money | None
+    records: tuple[str, ...]
 
 
 class _Bill:
@@ -204,7 +217,7 @@ def _by_hour(
         missing.append(NODES_UNKNOWN())
     is_for_all = _is_for_all(offer, job, used, missing)
     if not job.hours.is_stated:
-        missing.append(HOURS_UNKNOWN())
+        missing.append(HOURS_OPEN(steps=list(job.open_steps)) if job.open_steps else HOURS_UNKNOWN())
     elif offer.price.billing_step_s is None and used.paid != used.paid_least:
         notes.append(STEP_UNKNOWN())
     if used.elapsed != used.planned:
@@ -213,7 +226,8 @@ def _by_hour(
     is_known = units is not None and is_for_all and job.hours.is_stated
     times = f" x {'?' if units is None else units} {name}" if name else ""
     hours = span(used.paid_least, used.paid if job.hours.is_stated else None)
-    why = "" if used.paid == job.hours.planned or not used.why else f" ({used.why})"
+    # Of hours that are not known in full nothing is rounded up.
+    why = "" if not job.hours.is_stated or used.paid == job.hours.planned or not used.why else f" ({used.why})"
     bill.add(
         "price",
         rate * used.paid_least,

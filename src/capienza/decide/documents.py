@@ -1,7 +1,8 @@
 """What the document of an offer proves, and what other documents add about that offer.
 
 An offer counts only with a document that is dated and in date. A document record whose scope names the offer may
-state a property under the name of the offer's own field; a contract outweighs a page, a page a catalogue.
+state a property under the name of the offer's own field; a contract outweighs a page, a page a catalogue. What a probe
+of the very machine read there outweighs them all; a probe whose scope names no offer says nothing of an offer.
 """
 
 from __future__ import annotations
@@ -55,6 +56,21 @@ VALUE_UNREADABLE = template(
     "document {document} states {field} as {found}, which cannot be compared",
     "write a number with its unit, or the word that the card uses",
 )
+READ_THERE = template(
+    "decide.property-read-there",
+    "record {record} read that on the machine of this offer, which outweighs what documents say",
+)
+FREE_ONLY = template(
+    "decide.property-free-only",
+    "record {record} read only what was free there at that moment: the whole may be more",
+    "record the size of the whole, or free what is needed",
+)
+FREE = "free"
+"""The basis of a claim that tells what is free of something, which is the least that the whole can be."""
+READ = ("measure", "examine")
+"""How a record was made that shows what is there; what is computed or promised shows nothing."""
+PROMISED = ("starts_at",)
+"""Properties that only the seller can state."""
 
 
 class PropertyTexts(msgspec.Struct, frozen=True):
@@ -106,12 +122,17 @@ def offer_bytes(offer: Offer) -> bytes:
 
 
 class Stated(msgspec.Struct, frozen=True):
-    """A documented value of a property; `doubts` say why it cannot support."""
+    """A documented value of a property; `doubts` say why it cannot support.
+
+    `is_read`: on the machine of the offer. `is_least`: the true value may be more.
+    """
 
     value: str | int
     rank: int
     evidence: EvidenceRef
     doubts: tuple[Message, ...] = ()
+    is_read: bool = False
+    is_least: bool = False
 
 
 def stated_values(case: Case, quantity: str, offered: str | int | None) -> list[Stated]:
@@ -121,16 +142,30 @@ def stated_values(case: Case, quantity: str, offered: str | int | None) -> list[
         found.append(Stated(offered, OFFER_DOCUMENT, case.document))
     if case.offer.id in case.evidence.offers:
         for record in case.evidence.about(quantity):
-            if record.kind == "document" and _names_offer(record, case.offer):
+            if _speaks_of(record, case.offer, quantity):
                 doubts = case.evidence.weak.get(record.id, ())
+                is_read = record.kind == "measurement"
                 found += [
-                    Stated(claim_value(claim), rank(record), cite(record), doubts) for claim in find(record, quantity)
+                    Stated(
+                        claim_value(claim),
+                        rank(record, case.offer.id),
+                        cite(record),
+                        doubts,
+                        is_read,
+                        is_read and claim.basis == FREE,
+                    )
+                    for claim in find(record, quantity)
                 ]
     return found
 
 
-def _names_offer(record: Record, offer: Offer) -> bool:
-    return record.scope.offer == offer.id and record.scope.provider in (None, offer.provider)
+def _speaks_of(record: Record, offer: Offer, quantity: str) -> bool:
+    """Is it a document about the offer, or a reading of its machine? What is promised cannot be read there."""
+    if record.scope.offer != offer.id or record.scope.provider not in (None, offer.provider):
+        return False
+    if record.kind == "document":
+        return True
+    return record.kind == "measurement" and record.method in READ and quantity not in PROMISED
 
 
 def claim_value(claim: Claim) -> str | int:
@@ -176,13 +211,27 @@ def judge_property(
             reasons += stated.doubts
             continue
         text = (texts.meets if met else texts.below)(**{f"stated{suffix}": stated.value}, **needed)
-        says: Says = "supports" if met else "violates"
-        stances.append(Stance(says=says, rank=stated.rank, evidence=stated.evidence, reasons=(text,)))
+        stances.append(_stance(stated, met, text, texts.ask(**needed)))
     if stances:
         return weigh(stances)
     if offered is not None and case.document_problem is not None:
         reasons.append(case.document_problem)
     return _undocumented(texts, reasons, **needed)
+
+
+def _stance(stated: Stated, met: bool, text: Message, ask: Message) -> Stance:
+    """What one value says; one that the true value may exceed cannot fail."""
+    says: Says = "supports" if met else "doubts" if stated.is_least else "violates"
+    notes: tuple[Message, ...] = ()
+    if stated.is_read:
+        notes = ((FREE_ONLY if says == "doubts" else READ_THERE)(record=stated.evidence.id[:12]),)
+    return Stance(
+        says=says,
+        rank=stated.rank,
+        evidence=stated.evidence,
+        reasons=(text, *notes),
+        settle=(ask,) if says == "doubts" else (),
+    )
 
 
 def _undocumented(texts: PropertyTexts, reasons: list[Message], **needed: str | int) -> Finding:

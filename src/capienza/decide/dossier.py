@@ -11,8 +11,9 @@ import msgspec
 
 from capienza.canon import digest
 from capienza.catalog.offer import Offer
-from capienza.decide.case import Sizing, gpus_to_spread
+from capienza.decide.case import Evidence, Sizing, gpus_to_spread
 from capienza.decide.documents import offer_digest
+from capienza.decide.driver_readings import read_sizing
 from capienza.decide.gather import Gathering, GpuCount
 from capienza.decide.invalidate import (
     Expiry,
@@ -29,6 +30,7 @@ from capienza.decide.run import Decided
 from capienza.decide.summary import Summary
 from capienza.decide.verdict import Decision
 from capienza.evidence.record import Record
+from capienza.evidence.standing import standing
 from capienza.evidence.store import root
 
 KEPT_ROWS = 40
@@ -77,8 +79,9 @@ def dossier_of(decided: Decided, summary: Summary, gathering: Gathering) -> Doss
     selected = [place.offer for one in lists for place in one.selected]
     waiting = [place.offer for one in lists for place in one.to_confirm]
     first = (*selected[:KEPT_SELECTED], *waiting[:KEPT_TO_CONFIRM])
+    evidence = Evidence(standing(decided.records, decided.now))
     names = dict.fromkeys((*first, *kept_ranked(summary), *kept_excluded(summary)))
-    shown = {name: _detail(name, decided, summary, gathering) for name in names}
+    shown = {name: _detail(name, decided, summary, gathering, evidence) for name in names}
     in_full = tuple(shown[name] for name in first)
     identity = Identity(
         card=decided.card.sha256 or digest(decided.card),
@@ -114,9 +117,9 @@ def kept_excluded(summary: Summary) -> tuple[str, ...]:
     return tuple(decision.offer for decision in summary.excluded[:KEPT_ROWS])
 
 
-def _detail(name: str, decided: Decided, summary: Summary, gathering: Gathering) -> Detail:
+def _detail(name: str, decided: Decided, summary: Summary, gathering: Gathering, evidence: Evidence) -> Detail:
     offer = gathering.offer(name)
-    sizing = decided.sizing_for(offer.gpu, gpus_to_spread(decided.card, offer))
+    sizing = read_sizing(offer, gpus_to_spread(decided.card, offer), evidence, decided.sizing_for)
     return Detail(offer=offer, decision=summary.by_offer[name], sizing=sizing)
 
 

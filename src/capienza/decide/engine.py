@@ -7,6 +7,7 @@ claims, and no record that names the single offer); an offer adds its server, it
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -19,9 +20,11 @@ from capienza.decide.completeness import held_back, with_curtailed
 from capienza.decide.cost import cost_of
 from capienza.decide.criteria.memory import observed_margin
 from capienza.decide.documents import document_of
+from capienza.decide.driver_readings import read_sizing
 from capienza.decide.need import driver_of, needs_of
 from capienza.decide.policy import CRITERIA, Criterion
 from capienza.decide.preferences import preferences_met
+from capienza.decide.rates import converted_cost
 from capienza.decide.server import job_of
 from capienza.decide.verdict import STATE_OF, TRUTH_OF, CriterionVerdict, Decision, Margin, Prediction
 from capienza.decide.waiver import apply_waivers
@@ -88,7 +91,7 @@ def cases_of(
 def _cases(
     card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
 ) -> Iterator[Case]:
-    sizings: dict[tuple[GpuClaim, int], Sizing] = {}
+    sized = functools.cache(sizing_for)
     classes: dict[tuple[GpuClaim, int, int, str | None, str | None, str | None], _Known] = {}
     for offer in offers:
         provider = offer.provider if offer.provider in evidence.providers else None
@@ -99,9 +102,7 @@ def _cases(
         key = (offer.gpu, gpus, min(gpus, offer.gpus), provider, named, driver)
         known = classes.get(key)
         if known is None:
-            if (offer.gpu, gpus) not in sizings:
-                sizings[offer.gpu, gpus] = sizing_for(offer.gpu, gpus)
-            sizing = sizings[offer.gpu, gpus]
+            sizing = read_sizing(offer, gpus, evidence, sized)
             needs = needs_of(card, sizing, offer.gpu, gpus, provider, named, driver)
             plan = plan_of(card.calendar, evidence.standing, needs)
             known = classes[key] = _Known(sizing, needs, plan, {})
@@ -163,6 +164,7 @@ def _decision(case: Case) -> Decision:
         prediction=known.prediction,
         margin=known.margin,
         cost=case.cost,
+        converted=converted_cost(case),
         finish=finish,
         preferences=preferences_met(case.card.preferences, case.offer),
     )

@@ -15,10 +15,11 @@ from capienza.catalog.release import parse_release
 from capienza.catalog.rule_texts import NOT_READ
 from capienza.catalog.selection import Combination
 from capienza.decide.case import Case
+from capienza.decide.documents import READ
 from capienza.decide.ruling import unread_releases
 from capienza.decide.server_rules import PACKAGE_OF
 from capienza.decide.verdict import cite
-from capienza.decide.weigh import Says, Stance
+from capienza.decide.weigh import Stance
 from capienza.errors import Message, template
 from capienza.evidence.claims import word
 from capienza.evidence.rank import MEASURED, MEASURED_HERE
@@ -29,8 +30,6 @@ from capienza.truth import Truth
 PACKAGE = "package."
 CAPABILITY, GFX = "compute_capability", "gfx_arch"
 NO_PROBE = ("prediction", "plan", "outputs", "quality_result", "decision", "waiver", "supersedes", "invalidates")
-SEEN = ("measure", "examine")
-"""How a record was made that shows what is there; what is computed or promised shows nothing."""
 
 SHOWN = template(
     "decide.probe-verifies",
@@ -57,11 +56,6 @@ LACKS = template(
     "probe the machine again, with its driver",
 )
 LEAVES_OPEN = template("decide.probe-leaves-open", "record {record} does not settle it: {reason}")
-FAILS = template(
-    "decide.probe-fails",
-    "record {record} shows an environment that cannot run it: {reason}",
-    "change the environment, or choose another offer",
-)
 
 
 def probes(case: Case, need: Scope) -> tuple[list[Stance], list[Message]]:
@@ -72,7 +66,7 @@ def probes(case: Case, need: Scope) -> tuple[list[Stance], list[Message]]:
     if combination is None or gpu is None:
         return stances, reasons
     for record in case.evidence.about(PACKAGE + combination.engine):
-        if record.kind in NO_PROBE or record.method not in SEEN:
+        if record.kind in NO_PROBE or record.method not in READ:
             continue
         problem = _out_of_scope(record, case, need, combination, gpu)
         if problem is not None:
@@ -96,9 +90,6 @@ def _judge(
     seen = msgspec.structs.replace(combination, packages=_packages(record))
     found = outcomes(seen, gpu)
     server = host_outcomes(seen, gpu)
-    failed = [one for one in server if one.truth is Truth.FALSE]
-    if failed and is_here:
-        return _stance(record, is_here, [FAILS(record=short, reason=one.reason) for one in failed]), []
     # An engine that is installed there settles what its processor asks of wheels.
     judged = [one for one in (*found, *server) if one.rule is None or one.rule.package != CPU_ARCH]
     against = [one.reason for one in judged if one.truth is not Truth.TRUE]
@@ -113,7 +104,8 @@ def _judge(
     if why_not:
         return None, why_not
     shown = SHOWN(record=short, engine=combination.engine, version=combination.version or "", gpu=gpu.name)
-    return _stance(record, is_here, [shown], says="supports"), []
+    rank = MEASURED_HERE if is_here else MEASURED
+    return Stance(says="supports", rank=rank, evidence=cite(record), reasons=(shown,)), []
 
 
 def _out_of_scope(record: Record, case: Case, need: Scope, combination: Combination, gpu: GpuTraits) -> Message | None:
@@ -156,8 +148,3 @@ def _packages(record: Record) -> tuple[tuple[str, str], ...]:
              if claim.quantity.startswith(PACKAGE)}  # fmt: skip
     found = {name: word(record, quantity) for quantity, name in (*names.items(), *PACKAGE_OF.items())}
     return tuple(sorted((name, version) for name, version in found.items() if version is not None))
-
-
-def _stance(record: Record, is_here: bool, reasons: list[Message], says: Says = "violates") -> Stance:
-    rank = MEASURED_HERE if is_here else MEASURED
-    return Stance(says=says, rank=rank, evidence=cite(record), reasons=tuple(reasons))

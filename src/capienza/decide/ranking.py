@@ -6,8 +6,9 @@ count as equal. "Near" is no equality: a may be near b, b near c, and a not near
 the best figure and all that are within the threshold of it are one group, then the best of the remaining, and so on;
 inside a group the next figure decides alone. That depends on no order of the offers, and gives each its place; an
 offer that is added changes no group before the first one that it comes to stand in. A figure that is not known comes
-last. What no figure parts is a tie and shares a place. Beside the selected stand those to confirm, by predicted fit,
-then cost. Currencies are never compared: each has its own list.
+last. What no figure parts is a tie and shares a place. Beside the selected stand those to confirm: what comes too late
+as planned after the rest, then by predicted fit, then cost. A cost in another currency than the card's cap stands
+beside the rest through a dated rate on record; without one currencies are not compared, and each has its own list.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from capienza.decide.steps import Next
 from capienza.decide.verdict import Decision, State
 from capienza.errors import Message, template
 from capienza.ledger.capacity import FitWord
+from capienza.plan.judge import ENDS_LATE, TAKES_LONGER
 from capienza.units import Money
 
 CURRENCIES = template(
@@ -43,6 +45,7 @@ INCOMPARABLE = template(
     "selected offers with a figure that is not known, which can be neither in the Pareto set nor out of it: {count}",
     "the missing figure is the one shown as unknown",
 )
+TOO_LATE = frozenset((ENDS_LATE.code, TAKES_LONGER.code))
 LATE = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 FIT_ORDER: dict[FitWord | None, int] = {"fit": 0, "borderline": 1, "overflow": 2, None: 3}
 """Order of the predictions; one beside an unknown capacity says nothing, and stands with none at all."""
@@ -51,6 +54,8 @@ FIT_ORDER: dict[FitWord | None, int] = {"fit": 0, "borderline": 1, "overflow": 2
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """One offer in the order. `cost` is the planned one; `place` is shared by ties.
 
+    `original` is the cost in the offer's own currency where `rates`, ids of records, brought it into that of the list.
+    `is_late`: the hours of the plan, as far as they are guessed, come too late.
     `is_undominated`: no selected offer of the list is better (None: a figure is not known, or it is not selected).
     `next` is what to do first for one that is to confirm.
     """
@@ -67,6 +72,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     preferences: tuple[bool | None, ...]
     is_undominated: bool | None = None
     next: Next | None = None
+    original: Money | None = None
+    rates: tuple[str, ...] = ()
+    is_late: bool = False
 
 
 class CurrencyList(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +109,7 @@ def shortlist(card: Card, decisions: Iterable[Decision], following: Mapping[str,
         if decision.state == "exclude":
             excluded += 1
         else:
-            groups.setdefault(decision.cost.currency, []).append(decision)
+            groups.setdefault(decision.currency, []).append(decision)
     home = card.budget.cap.currency if isinstance(card.budget, Budget) else None
     order = sorted(groups, key=lambda currency: (currency is None, currency != home, currency or ""))
     lists = tuple(
@@ -192,14 +200,14 @@ def _limit(rank: RankBy, best: Any) -> Any:
 
 def _triple(decision: Decision, has_end: bool) -> Figures | None:
     """Cost, margin and end as figures to compare; None while one is not known. No calendar, no end to compare."""
-    cost, margin, finish = decision.cost.planned, decision.margin, decision.finish
+    cost, margin, finish = decision.planned, decision.margin, decision.finish
     if cost is None or margin is None or (has_end and finish is None):
         return None
     return cost.amount, -margin.amount_bytes, finish if has_end else 0
 
 
 def _cost(decision: Decision) -> Any:
-    planned = decision.cost.planned
+    planned = decision.planned
     return None if planned is None else planned.amount
 
 
@@ -225,7 +233,7 @@ FIGURE_OF: dict[Figure, Callable[[Decision], Any]] = {
 
 
 def _to_confirm(decisions: list[Decision], following: Mapping[str, Next]) -> tuple[Place, ...]:
-    """By predicted fit, then cost; no threshold: nothing here is chosen yet."""
+    """What is not late, by predicted fit, then cost; no threshold: nothing here is chosen yet."""
     rows = sorted(((_prospect(one), one.offer, one) for one in decisions), key=lambda row: row[:2])
     places: list[Place] = []
     for _, group in itertools.groupby(rows, key=lambda row: row[0]):
@@ -238,8 +246,8 @@ def _to_confirm(decisions: list[Decision], following: Mapping[str, Next]) -> tup
 def _prospect(decision: Decision) -> tuple[object, ...]:
     prediction = decision.prediction
     known = prediction is not None and prediction.usable_bytes is not None
-    cost = decision.cost.planned
-    return FIT_ORDER[decision.fit if known else None], cost is None, cost.amount if cost else 0
+    cost = decision.planned
+    return is_late(decision), FIT_ORDER[decision.fit if known else None], cost is None, cost.amount if cost else 0
 
 
 def _place(
@@ -256,11 +264,21 @@ def _place(
         offer=decision.offer,
         state=decision.state,
         fit=decision.fit,
-        cost=decision.cost.planned,
+        cost=decision.planned,
         cost_is_exact=decision.cost.is_exact,
         margin_bytes=decision.margin.amount_bytes if decision.margin else None,
         finish=decision.finish,
         preferences=decision.preferences,
         is_undominated=is_undominated,
         next=step,
+        original=decision.cost.planned if decision.converted else None,
+        rates=decision.converted.records if decision.converted else (),
+        is_late=is_late(decision),
     )
+
+
+def is_late(decision: Decision) -> bool:
+    """Does the work come too late as it is planned, though no proof excludes that it can be done?"""
+    if decision.state != "to_confirm":
+        return False
+    return any(one.code in TOO_LATE for row in decision.criteria if row.criterion == "budget" for one in row.reasons)

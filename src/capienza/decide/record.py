@@ -12,6 +12,7 @@ from capienza.card.model import Card
 from capienza.catalog.offer import Offer
 from capienza.decide.case import name_of_file
 from capienza.decide.documents import offer_digest
+from capienza.decide.need import model_name
 from capienza.decide.policy import VERSION, policy_digest
 from capienza.decide.verdict import Decision
 from capienza.evidence.record import Claim, Record, Scope, Subject
@@ -58,7 +59,7 @@ def decision_record(
                 Subject(name="policy", sha256=policy_digest()),
                 Subject(name="decisions", sha256=everything.hexdigest()),
             ),
-            scope=Scope(model=card.model.id or card.model.path, revision=card.model.revision, task=card.task),
+            scope=Scope(model=model_name(card), revision=card.model.revision, task=card.task),
             claims=(
                 *(Claim(quantity=state, value=count) for state, count in counts.items()),
                 *(Claim(quantity="selected", value=decision.offer) for decision in selected),

@@ -116,6 +116,7 @@ def job_of(shared: dict[object, Any], card: Card, plan: Plan, volumes: Volumes |
         needs = known_needs(shared, card, volumes)
         shared[key] = Job(
             hours=plan.hours,
+            open_steps=tuple(step.name for step in plan.steps if step.planned is None),
             storage_bytes=needs.storage_bytes,
             egress_bytes=needs.egress_bytes,
             gpus=gpus_in_all(card),

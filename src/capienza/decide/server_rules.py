@@ -1,7 +1,7 @@
 """What rules say of the server of one offer: its driver, its newest CUDA, its ROCm, its processor.
 
-A property counts as its document states it; of two documents of equal rank that disagree neither does. A run that
-completed on the very offer outweighs what a document says of its driver.
+A property counts as its document states it, or as it was read on the machine; of two statements of equal rank that
+disagree neither does. A run that completed on the very offer outweighs what a document says of its driver.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ UNDOCUMENTED = template(
     "decide.server-undocumented",
     "the offer states {field} {stated} without a document that counts: {reason}",
     "name the document that it was read from, in the offers file",
+)
+FAILS = template(
+    "decide.probe-fails",
+    "record {record} shows an environment that cannot run it: {reason}",
+    "change the environment, or choose another offer",
 )
 SETTLE_SERVER = template(
     "decide.settle-server",
@@ -93,10 +98,13 @@ def _stance(case: Case, gpu: GpuTraits, field: str, stated: Stated) -> Stance | 
     truth = all_of(one.truth for one in found)
     if not found or (truth is Truth.TRUE and stated.doubts):
         return None
+    reasons = tuple(one.reason for one in found if one.truth is truth)
+    if stated.is_read and truth is Truth.FALSE:
+        reasons = tuple(FAILS(record=stated.evidence.id[:12], reason=reason) for reason in reasons)
     return Stance(
         says=SAYS[truth],
         rank=stated.rank,
         evidence=stated.evidence,
-        reasons=tuple(one.reason for one in found if one.truth is truth),
+        reasons=reasons,
         settle=(SETTLE_SERVER(),) if truth is Truth.UNKNOWN else (),
     )

@@ -20,9 +20,13 @@ SECONDS = Decimal(3600)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a card asks an offer to be priced for. None: the card does not say."""
+    """What a card asks an offer to be priced for. None: the card does not say.
+
+    `open_steps` are those of its steps whose hours nothing states.
+    """
 
     hours: Hours = Hours()
+    open_steps: tuple[str, ...] = ()
     storage_bytes: int | None = None
     egress_bytes: int | None = None
     gpus: int = 1
@@ -76,8 +80,8 @@ def _paid(price: Price, hours: Decimal, step_s: int | None) -> Decimal:
 
 def _why(price: Price, hours: Decimal, step_s: int) -> str:
     least = _floor(price)
-    asked = f"max({shown(hours)}, {shown(least)}) h" if least > hours else f"{shown(hours)} h"
-    return f"{asked} / {step_s} s"
+    asked = f"max({shown(hours)}, {shown(least)})" if least > hours else shown(hours)
+    return f"ceil({asked})" if step_s == SECONDS else f"ceil({asked} h / {step_s} s)"
 
 
 @functools.lru_cache(4096)

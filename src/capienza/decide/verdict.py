@@ -12,13 +12,14 @@ from typing import Literal
 
 import msgspec
 
-from capienza.decide.cost import Cost
+from capienza.decide.cost import Converted, Cost
 from capienza.errors import Message, template
 from capienza.evidence.record import Record
 from capienza.evidence.scope import scope_text
 from capienza.ledger.capacity import FitWord
 from capienza.ledger.ledger import Total
 from capienza.truth import Truth
+from capienza.units import Money
 
 State = Literal["admissible", "to_confirm", "exclude"]
 CriterionState = Literal["admissible", "to_confirm", "exclude", "not_applicable"]
@@ -122,6 +123,8 @@ class Margin(msgspec.Struct, frozen=True, kw_only=True):
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One offer, judged. `finish` is the documented end of the work, of one that is not excluded.
 
+    `converted` is the cost in the currency of the card's cap, where it is in another one and a rate is on record.
+
     `preferences` answer the card's, in order.
     """
 
@@ -131,8 +134,19 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     prediction: Prediction | None
     margin: Margin | None
     cost: Cost
+    converted: Converted | None = None
     finish: datetime.datetime | None = None
     preferences: tuple[bool | None, ...] = ()
+
+    @property
+    def planned(self) -> Money | None:
+        """What it comes to as planned, in the currency that it is compared in; None when not known."""
+        return self.converted.planned if self.converted else self.cost.planned
+
+    @property
+    def currency(self) -> str | None:
+        """The currency that the offer is compared in, when a price is stated."""
+        return self.converted.minimum.currency if self.converted else self.cost.currency
 
     @property
     def fit(self) -> FitWord | None:

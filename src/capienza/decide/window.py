@@ -33,6 +33,11 @@ SETTLE_START = template(
     "have the document state the start (starts in the offers file); {latest_start} or earlier settles it",
     "ask the seller",
 )
+SETTLE_START_OPEN = template(
+    "decide.settle-start-open",
+    "have the document state the start (starts in the offers file), early enough for the plan to end by {latest}",
+    "ask the seller; how long the plan takes is open as well",
+)
 INTERRUPTIBLE = template(
     "decide.interruptible",
     "the seller may interrupt the use, so a documented duration does not hold",
@@ -178,14 +183,16 @@ def _with_open_points(case: Case, found: Examined, opens: datetime.datetime | No
         settle.append(reason)
     if opens is None and found.window.latest is not None:
         reasons.append(START_UNDOCUMENTED())
-        settle.append(SETTLE_START(latest_start=_latest_start(case, found.window).isoformat()))
+        settle.append(_settle_start(case, found.window, found.window.latest))
     if case.offer.price.interruptible:
         reasons.append(INTERRUPTIBLE())
         settle.append(INTERRUPTIBLE())
     return msgspec.structs.replace(found, reasons=tuple(reasons), settle=tuple(settle))
 
 
-def _latest_start(case: Case, window: Window) -> datetime.datetime:
-    assert window.latest is not None
-    start = shift(window.latest, -case.plan.hours.planned_elapsed) or window.earliest
-    return max(start, window.earliest)
+def _settle_start(case: Case, window: Window, latest: datetime.datetime) -> Message:
+    """The latest start; none is named while hours are not known, or too many for any start that can still be."""
+    start = shift(latest, -case.plan.hours.planned_elapsed) if case.plan.hours.is_stated else None
+    if start is None or start < window.earliest:
+        return SETTLE_START_OPEN(latest=latest.isoformat())
+    return SETTLE_START(latest_start=start.isoformat())

@@ -95,9 +95,14 @@ def _gaps(record: Record, need: Scope, fields: Iterable[str], speaks: Speaks) ->
 
 
 def _same_in_effect(field: str, stated: str | int, needed: str | int) -> bool:
-    """Texts that differ by case alone, where case means nothing; a driver within the stated range."""
+    """Texts that differ by case alone, where case means nothing; a driver within the stated range.
+
+    A folder that is named OWNER--NAME after its repository is called by the repository's own name as well.
+    """
     if field == "driver":
         return within(str(needed), str(stated))
+    if field == "model":
+        return str(stated).replace("--", "/") == str(needed).replace("--", "/")
     if isinstance(stated, str) and isinstance(needed, str) and field not in EXACT_TEXTS:
         return stated.casefold() == needed.casefold()
     return False

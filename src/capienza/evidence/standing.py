@@ -262,7 +262,8 @@ def _incomplete(record: Record, known: Mapping[str, Record], plans: Iterable[Rec
         for identity in record_references(record)
         if identity not in known
     ]
-    for plan in plans:
+    # A decision names every record that it read; that makes it no run of a plan among them.
+    for plan in plans if record.kind != "decision" else ():
         announced = _planned(plan)
         if announced is None or not (plan.id in record.inputs or _is_bound(record, plan)):
             continue

@@ -98,6 +98,8 @@ def duration_of(step: Step, standing: Standing, needs: tuple[Scope, ...]) -> Dur
     """
     quantity = DURATION if step.work_tokens is None else TOKEN_RATE
     candidates, reasons = _named(step, standing) if step.record else _about(quantity, standing)
+    if step.record and candidates and quantity == DURATION:
+        candidates += _of_step(step, standing, candidates)
     proved: list[Decimal] = []
     doubted: list[Decimal] = []
     records: dict[str, Record] = {}
@@ -133,7 +135,8 @@ def _stated(record: Record, quantity: str, step: Step) -> tuple[list[Decimal], l
     hours: list[Decimal] = []
     unread: list[Message] = []
     for claim in find(record, quantity):
-        if quantity == TOKEN_RATE or claim.basis in (None, step.name):
+        is_named = step.record is not None and record.id.startswith(step.record)
+        if quantity == TOKEN_RATE or claim.basis == step.name or (is_named and claim.basis is None):
             value = _hours(claim, step)
             if value is None:
                 unread.append(_unreadable(record, claim))
@@ -153,6 +156,19 @@ def _named(step: Step, standing: Standing) -> tuple[list[Record], list[Message]]
         ids = [record.id[:16] for record in found]
         return [], [RECORD_AMBIGUOUS(record=beginning[:12], step=step.name, records=ids)]
     return [], aside or [RECORD_MISSING(record=beginning[:12], step=step.name)]
+
+
+def _of_step(step: Step, standing: Standing, named: list[Record]) -> list[Record]:
+    """Further records of the same kind that state the hours of this very step: the named one was made on one GPU."""
+    kinds = KINDS.get(step.basis, ())
+    return [
+        record
+        for record in standing.counting
+        if record.kind in kinds
+        and (step.basis == "documented" or record.method == "measure")
+        and any(claim.quantity == DURATION and claim.basis == step.name for claim in record.claims)
+        and all(record.id != other.id for other in named)
+    ]
 
 
 def _about(quantity: str, standing: Standing) -> tuple[list[Record], list[Message]]:

@@ -48,6 +48,8 @@ NONE_RECORDED = Standing(counting=(), weak={}, set_aside=())
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step as it counts here. `planned` None: not known. `basis` is what it comes to, whatever the card says.
 
+    `is_work`: the card states tokens of work, and a measured rate would tell its hours.
+
     `reasons` say why a duration that ought to be proved is not; `notes` what else a reader has to know.
     """
 
@@ -57,6 +59,7 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     basis: Basis
     records: tuple[Record, ...] = ()
     is_own_word: bool = False
+    is_work: bool = False
     reasons: tuple[Message, ...] = ()
     notes: tuple[Message, ...] = ()
 
@@ -148,6 +151,7 @@ def _hypothetical(step: Step, reasons: tuple[Message, ...]) -> PlannedStep:
         least=bound.hours if bound else ZERO,
         planned=planned,
         basis="hypothetical",
+        is_work=step.work_tokens is not None,
         reasons=reasons,
         notes=(_bound_note(step, bound),) if bound else (),
     )

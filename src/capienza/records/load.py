@@ -28,6 +28,7 @@ from capienza.evidence.standing import is_record_id
 from capienza.evidence.store import record_of, seal, unsealed_record
 from capienza.evidence.survey import find_record
 from capienza.evidence.vocabulary import BYTES
+from capienza.records.amounts import amount_of
 from capienza.records.classes import CLASS, CLASSES
 from capienza.records.digests import digest_of_file
 from capienza.records.draft import DocumentRef, Draft, DraftClaim
@@ -146,7 +147,7 @@ def _claims(draft: Draft) -> Iterable[Claim]:
 
 def _claim(written: DraftClaim) -> Claim:
     """The claim with sizes in bytes, whole numbers as they are, and everything else as text."""
-    value, unit = written.value, written.unit
+    value, unit = amount_of(written.quantity, written.value, written.unit)
     if written.quantity.endswith("_bytes") or unit in UNITS:
         value, unit = parse_size(f"{value} {unit}" if unit else str(value)), BYTES
     elif isinstance(value, bool):

@@ -39,6 +39,8 @@ RUN_FIELDS = (
 )  # fmt: skip
 """What verdicts ask of a run, beside its concurrency or microbatch."""
 SHOWN_UNREAD = 5
+QUALITY_FIELDS = tuple(field for field in RUN_FIELDS if field not in ("gpu", "gpus", "tokens"))
+"""What is asked of an evaluation: its outputs are the same on every GPU, and its inputs are those of the corpus."""
 LOAD_FIELDS = ("concurrency", "microbatch")
 
 
@@ -64,7 +66,8 @@ def _open(record: Record) -> list[str]:
     if not is_run:
         return []
     stated = record.scope
-    fields = [field for field in RUN_FIELDS if getattr(stated, field) is None]
+    asked = QUALITY_FIELDS if record.kind == "quality_result" else RUN_FIELDS
+    fields = [field for field in asked if getattr(stated, field) is None]
     if record.kind == "measurement" and all(getattr(stated, field) is None for field in LOAD_FIELDS):
         fields.append(" / ".join(LOAD_FIELDS))
     return fields

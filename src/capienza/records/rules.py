@@ -14,6 +14,7 @@ from capienza.errors import Message, template, with_suggestion
 from capienza.evidence import claims as words
 from capienza.evidence.claims import ANY
 from capienza.evidence.vocabulary import OUTCOMES
+from capienza.records.amounts import EXAMPLE_OF, UNIT_OF, is_amount
 from capienza.records.classes import CLASSES, SPECIAL, may_have
 from capienza.records.draft import VERSION
 from capienza.records.fields import CHILDREN
@@ -46,6 +47,11 @@ NOT_BYTES = template(
 )
 TWO_UNITS = template("records.two-units", "the value has its unit already", "Delete the unit here.")
 NOT_ACCEPTED = template("records.claim-not-accepted", "{quantity} is one of {accepted}, got {found}", "Correct it.")
+NOT_AN_AMOUNT = template(
+    "records.not-an-amount",
+    "{quantity} is a number above 0 with its unit, such as {example}, got {found}",
+    "Write {quantity}={example} as an option, or the unit as a key of its own in a form.",
+)
 NEGATIVE = template("records.negative", "{quantity} cannot be below 0, got {found}", "Correct the value.")
 PARTS_MISSING = template("records.reading-incomplete", "a reading of memory needs {missing}", "Add it to the claim.")
 UNLIKE = template("records.quantity-unlike", "no verdict reads {found}", "Correct the name.")
@@ -80,11 +86,17 @@ def _by_kind(found: Found) -> Problems:
     if kind not in CLASSES:
         return
     for key in CLASSES[kind].required:
-        if key not in found.nodes:
+        if key not in found.nodes and not (key == "scope" and _is_rate(found)):
             yield "", NEEDED(kind=kind, key=key, example=f"{key}: {CHILDREN[''][key].example}")
     for key in SPECIAL:
         if key in found.nodes and not may_have(kind, key):
             yield key, NOT_OF_THIS_KIND(kind=kind, key=key)
+
+
+def _is_rate(found: Found) -> bool:
+    """Does it state exchange rates alone? They hold for every offer, so no scope is asked for."""
+    quantities = {value for path, value in found.values.items() if re.fullmatch(r"claims\[[0-9]+\]\.quantity", path)}
+    return quantities == {words.EXCHANGE_RATE}
 
 
 def _dates(found: Found) -> Problems:
@@ -135,9 +147,13 @@ def _claim(found: Found, path: str, quantity: str) -> Problems:
         suggestion = closest(str(value), accepted)
         message = NOT_ACCEPTED(quantity=quantity, accepted=accepted, found=str(value)[:60])
         yield f"{path}.value", with_suggestion(message, suggestion)
+    unit = found.values.get(f"{path}.unit")
+    if quantity in UNIT_OF and not is_amount(quantity, value, unit):
+        stated = f"{value} {unit or ''}".strip()[:60]
+        yield f"{path}.value", NOT_AN_AMOUNT(quantity=quantity, example=EXAMPLE_OF[quantity], found=stated)
+        return
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and value < 0 and quantity in NAMES:
         yield f"{path}.value", NEGATIVE(quantity=quantity, found=str(value))
-    unit = found.values.get(f"{path}.unit")
     if quantity.endswith("_bytes") or unit in UNITS:
         yield from _size(path, str(value), unit)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from capienza.decide.cost import Cost, CostPart
+from capienza.decide.cost import Converted, Cost, CostPart
 from capienza.i18n.translator import Say, mark
 from capienza.report.blocks import Table
 from capienza.report.labels import label
@@ -26,12 +26,24 @@ PART_LABELS = {
 _NODE = re.compile(r"\bnode\b")
 
 
-def bill_table(cost: Cost, say: Say) -> Table:
-    """One row a line, then the total. A line that is not known leaves the planned total unknown."""
+def bill_table(cost: Cost, say: Say, converted: Converted | None = None) -> Table:
+    """One row a line, then the total. A line that is not known leaves the planned total unknown.
+
+    `converted` is the total in the currency of the cap, where that is another one.
+    """
     rows = [_row(part, say) for part in cost.components]
     total = (say("total"), _money(cost.minimum, say), _money(cost.planned, say), "")
+    again = [converted_row(converted, say)] if converted else []
     columns = (say("line"), say("at the least"), say("as planned"), say("how"))
-    return Table(columns=columns, rows=(*rows, total), numeric=(1, 2), whole=(0, 1, 2))
+    return Table(columns=columns, rows=(*rows, total, *again), numeric=(1, 2), whole=(0, 1, 2))
+
+
+def converted_row(converted: Converted, say: Say) -> tuple[str, str, str, str]:
+    """The total in the currency of the cap, and the records whose rates it is by."""
+    records = ", ".join(identity[:12] for identity in converted.records)
+    name = say("total in {currency}", currency=converted.minimum.currency)
+    how = say("at the rate of {records}", records=records)
+    return name, _money(converted.minimum, say), _money(converted.planned, say), how
 
 
 def cost_data(cost: Cost) -> dict[str, Any]:

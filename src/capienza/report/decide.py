@@ -182,6 +182,8 @@ def _places(
 def _place_row(place: Place, decision: Decision, sources: Sources, say: Say) -> tuple[Cell, ...]:
     margin = say("unknown") if place.margin_bytes is None else say.size(place.margin_bytes)
     finish = say("unknown") if place.finish is None else say.moment(place.finish)
+    if place.is_late:
+        finish = say("too late as planned") if place.finish is None else say("{moment}: too late", moment=finish)
     return (
         place_cell(place),
         sources.offer(place.offer),
@@ -197,7 +199,11 @@ def cost_text(place: Place, say: Say) -> str:
     if place.cost is None:
         return say("unknown")
     cost = say.money(place.cost)
-    return cost if place.cost_is_exact else say("about {cost}", cost=cost)
+    cost = cost if place.cost_is_exact else say("about {cost}", cost=cost)
+    if place.original is None:
+        return cost
+    records = ", ".join(identity[:12] for identity in place.rates)
+    return say("{cost} ({original} at the rate of {records})", cost=cost, original=place.original, records=records)
 
 
 def excluded_blocks(summary: Summary, sources: Sources, say: Say) -> list[Block]:
@@ -262,7 +268,7 @@ def why_document(
     if row.reasons:
         blocks += [Heading(say("Reasons")), Items(tuple(sentence(reason, say) for reason in row.reasons))]
     if row.criterion == "budget" and decision.cost.components:
-        blocks += [Heading(say("Bill")), bill_table(decision.cost, say)]
+        blocks += [Heading(say("Bill")), bill_table(decision.cost, say, decision.converted)]
     if row.evidence:
         blocks.append(Heading(say("Evidence")))
         for reference in row.evidence:

@@ -67,7 +67,7 @@ def criterion_data(row: CriterionVerdict) -> dict[str, Any]:
 
 def why_data(decision: Decision, row: CriterionVerdict) -> dict[str, Any]:
     """One cell of the verdict table in full, with the bill where it is about money."""
-    bill = {"cost": cost_data(decision.cost)} if row.criterion == "budget" else {}
+    bill = {"cost": cost_data(decision.cost), "converted": decision.converted} if row.criterion == "budget" else {}
     return criterion_data(row) | bill
 
 
@@ -92,6 +92,7 @@ def _decision_text(offer: Offer, decision: Decision, written: dict[int, tuple[Cr
         },
         "margin": decision.margin,
         "cost": cost_data(decision.cost),
+        "converted": decision.converted,
         "finish": decision.finish,
     }
     return f'{_text(rest)[:-1]}, "criteria": [{criteria}]}}'

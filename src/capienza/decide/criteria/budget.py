@@ -8,9 +8,8 @@ a dated exchange rate.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Decimal
 
 import msgspec
 
@@ -18,17 +17,16 @@ from capienza.card.model import NONE, Budget, Calendar, Card
 from capienza.decide.afford import affordable_hours
 from capienza.decide.alike import judged_alike
 from capienza.decide.case import Case
-from capienza.decide.cost import Cost, cost_of, rounded
-from capienza.decide.documents import VALUE_UNREADABLE
+from capienza.decide.cost import HOURS_OPEN, Cost, cost_of
 from capienza.decide.freshness import price_in_date
 from capienza.decide.need import NOT_STATED
+from capienza.decide.rates import convert, rates_of
 from capienza.decide.runs import card_file
 from capienza.decide.server import job_of
 from capienza.decide.verdict import CriterionVerdict, EvidenceRef, Finding, cite
 from capienza.decide.weigh import Stance, conclude, weigh
 from capienza.decide.window import judge_calendar
 from capienza.errors import Message, template
-from capienza.evidence.claims import EXCHANGE_RATE, find
 from capienza.evidence.rank import OFFER_DOCUMENT, rank
 from capienza.plan.judge import settle_durations, tightest_durations
 from capienza.truth import Truth
@@ -36,7 +34,6 @@ from capienza.units import Money
 
 CRITERION = "budget"
 Convert = Callable[[Cost], Cost]
-_RATE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 
 NOT_APPLICABLE = template("decide.budget-not-applicable", "the card says {field}: none")
 WITHIN = template("decide.cost-within", "the package costs {cost}; the cap is {cap}")
@@ -122,9 +119,9 @@ def _calendar(case: Case) -> Finding:
     return judged_alike(case, key, lambda case: judge_calendar(case, calendar))
 
 
-def _stance(case: Case, convert: Convert, cap: Money, weight: int, evidence: EvidenceRef) -> Stance:
-    """What the cost comes to, brought into the currency of the cap by `convert`."""
-    cost = convert(case.cost)
+def _stance(case: Case, by_rate: Convert, cap: Money, weight: int, evidence: EvidenceRef) -> Stance:
+    """What the cost comes to, brought into the currency of the cap by `by_rate`."""
+    cost = by_rate(case.cost)
     least, planned = cost.minimum or cap, cost.planned
     if least.amount > cap.amount:
         reasons = (ABOVE(cost=least, cap=cap), *cost.notes)
@@ -140,11 +137,18 @@ def _stance(case: Case, convert: Convert, cap: Money, weight: int, evidence: Evi
         rank=weight,
         evidence=evidence,
         reasons=(open_cost, *cost.missing, *cost.notes),
-        settle=cost.missing or (*cost.notes, *_durations(case, convert, cap)) or (open_cost,),
+        settle=_settle(case, by_rate, cap) or (open_cost,),
     )
 
 
-def _durations(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
+def _settle(case: Case, by_rate: Convert, cap: Money) -> tuple[Message, ...]:
+    """What is missing of the bill; hours that are not known are settled by measuring them, within what the cap pays."""
+    missing = tuple(one for one in case.cost.missing if one.code != HOURS_OPEN.code)
+    durations = _durations(case, by_rate, cap) if case.plan.steps else ()
+    return (*(missing or case.cost.notes), *durations)
+
+
+def _durations(case: Case, by_rate: Convert, cap: Money) -> tuple[Message, ...]:
     """The measurement of hypothetical durations, with the hours that the cap pays for."""
     plan = case.plan
     if plan.hours.is_documented:
@@ -153,7 +157,7 @@ def _durations(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
 
     def bill(planned: Decimal) -> Cost:
         hours = plan.hours_for(plan.without_contingency(planned))
-        return convert(cost_of(case.offer, msgspec.structs.replace(job, hours=hours)))
+        return by_rate(cost_of(case.offer, msgspec.structs.replace(job, hours=hours)))
 
     hours = affordable_hours(case.offer, bill, cap.amount, plan.hours.planned)
     return (settle_durations(plan, hours, card_file(case)),)
@@ -162,24 +166,14 @@ def _durations(case: Case, convert: Convert, cap: Money) -> tuple[Message, ...]:
 def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Finding:
     """The comparison through each exchange rate on record, weighed like any other statements."""
     stances = []
-    reasons = list(case.evidence.aside(EXCHANGE_RATE))
-    for record in case.evidence.about(EXCHANGE_RATE):
-        weak = case.evidence.weak.get(record.id, ())
-        reasons += weak
-        if record.kind != "document" or weak:
-            continue
-        for claim in find(record, EXCHANGE_RATE):
-            factor = _factor(cost, cap.currency, str(claim.value), claim.unit or "")
-            if factor is None:
-                found = f"{claim.value} {claim.unit or ''}".strip()
-                reasons.append(VALUE_UNREADABLE(document=record.id[:12], field=EXCHANGE_RATE, found=found))
-                continue
-            convert = functools.partial(_convert, factor, cap.currency)
-            converted = convert(cost)
-            if converted.minimum is not None:
-                note = CONVERTED(original=cost.minimum, cost=converted.minimum, record=record.id[:12])
-                stance = _stance(case, convert, cap, rank(record), cite(record))
-                stances.append(msgspec.structs.replace(stance, reasons=(*stance.reasons, note)))
+    rates, reasons = rates_of(case, cap.currency)
+    for record, factor in rates:
+        by_rate = functools.partial(convert, factor, cap.currency)
+        converted = by_rate(cost)
+        if converted.minimum is not None:
+            note = CONVERTED(original=cost.minimum, cost=converted.minimum, record=record.id[:12])
+            stance = _stance(case, by_rate, cap, rank(record), cite(record))
+            stances.append(msgspec.structs.replace(stance, reasons=(*stance.reasons, note)))
     if not stances:
         currencies = {"currency": cost.currency or "", "cap_currency": cap.currency}
         return Finding(
@@ -190,27 +184,3 @@ def _converted(case: Case, cost: Cost, cap: Money, document: EvidenceRef) -> Fin
         )
     finding = weigh(stances)
     return msgspec.structs.replace(finding, evidence=(document, *finding.evidence))
-
-
-def _factor(cost: Cost, currency: str, value: str, unit: str) -> Decimal | None:
-    """What one unit of the cost's currency is in `currency` by a rate "EUR/USD" (what one EUR costs in USD).
-
-    Read in either direction. None when the text is not such a rate, or is one of other currencies.
-    """
-    rate = Decimal(value) if _RATE.fullmatch(value) else Decimal(0)
-    if not rate:
-        return None
-    if unit == f"{cost.currency}/{currency}":
-        return rate
-    return 1 / rate if unit == f"{currency}/{cost.currency}" else None
-
-
-def _convert(factor: Decimal, currency: str, cost: Cost) -> Cost:
-    """The cost in another currency: the least rounded downwards, the planned upwards."""
-
-    def convert(money: Money | None, rounding: str) -> Money | None:
-        return Money(rounded(money.amount * factor, rounding), currency) if money else None
-
-    return msgspec.structs.replace(
-        cost, minimum=convert(cost.minimum, ROUND_FLOOR), planned=convert(cost.planned, ROUND_CEILING)
-    )

@@ -88,7 +88,8 @@ PHASES_MISSING = template(
 INCOMPARABLE = template(
     "decide.memory-incomparable",
     "record {record}: the counters of {phases} have no known capacity to be compared with",
-    "record a device or process reading, or context_bytes beside allocated and reserved",
+    "record what the driver reports for the GPU (gpu_reported_bytes) beside device and process readings, and "
+    "cuda_total_bytes and context_bytes beside allocated and reserved ones",
 )
 PREDICTED = template(
     "decide.memory-predicted-only",
@@ -115,7 +116,12 @@ AT_LEAST = template(
 CAPACITY_UNKNOWN = template(
     "decide.memory-capacity-unknown",
     "no driver's figure is known for this GPU, so no peak can be compared with it",
-    "ask the seller for the output of nvidia-smi",
+    "ask the seller for the output of nvidia-smi, and record its figure",
+)
+SETTLE_CAPACITY = template(
+    "decide.settle-capacity",
+    "record the memory that the driver reports for a GPU of this offer: the claim gpu_reported_bytes",
+    "in a commercial_sheet or an environment_probe whose scope names the offer; or as reported in the offers file",
 )
 NO_PREDICTION = template(
     "decide.memory-no-prediction",
@@ -175,12 +181,18 @@ def _judge_gpu(case: Case, need: Scope) -> Finding:
             stances += [stance] if stance else []
             reasons += doubts
     finding = weigh(stances)
+    if finding.reasons:
+        finding = msgspec.structs.replace(
+            finding,
+            reasons=(*finding.reasons, *case.sizing.capacity_notes),
+            evidence=(*finding.evidence, *case.sizing.readings),
+        )
     if finding.truth is Truth.FALSE or (finding.truth is Truth.TRUE and not open_fields):
         return finding
     evidence = finding.evidence
     if not finding.reasons:
         reasons = [*_predicted(case), *reasons]
-        evidence = (calculation(case, need),) if case.sizing.ledger else ()
+        evidence = ((calculation(case, need),) if case.sizing.ledger else ()) + case.sizing.readings
     return Finding(
         truth=Truth.UNKNOWN,
         reasons=(*open_fields, *finding.reasons, *shorten(reasons)),
@@ -301,7 +313,7 @@ def _below_floor(case: Case, record: Record) -> list[Message]:
 
 def _predicted(case: Case) -> list[Message]:
     """The prediction in words, or why there is none."""
-    ledger, capacity = case.sizing.ledger, case.sizing.capacity
+    ledger = case.sizing.ledger
     reasons = list(case.sizing.refusals)
     if ledger is None:
         reasons.append(NO_PREDICTION())
@@ -321,9 +333,13 @@ def _predicted(case: Case) -> list[Message]:
             reasons.append(SPREAD(gpus=case.offer.gpus))
         if peak.missing:
             reasons.append(AT_LEAST(entries=peak.missing, card=card_file(case)))
-    if capacity is None or capacity.smallest_bytes is None:
+    if _is_capacity_unknown(case):
         reasons.append(CAPACITY_UNKNOWN())
-    return reasons
+    return [*reasons, *case.sizing.capacity_notes]
+
+
+def _is_capacity_unknown(case: Case) -> bool:
+    return case.sizing.capacity is None or case.sizing.capacity.smallest_bytes is None
 
 
 def _settle(case: Case) -> tuple[Message, ...]:
@@ -335,7 +351,8 @@ def _settle(case: Case) -> tuple[Message, ...]:
     usable = case.sizing.capacity.smallest_usable_bytes if case.sizing.capacity else None
     limit = usable - case.card.margin.amount_bytes if usable is not None and case.card.margin else 0
     peak = (SETTLE_PEAK(limit_bytes=limit),) if limit > 0 else ()
-    return (*settle_by_measuring(case), *peak, *proofs)
+    total = (SETTLE_CAPACITY(),) if _is_capacity_unknown(case) else ()
+    return (*total, *settle_by_measuring(case), *peak, *proofs)
 
 
 def _open_margin(case: Case) -> tuple[Message, ...]:

@@ -70,10 +70,10 @@ UNVERIFIED = template(
 )
 
 LINK = PropertyTexts(
-    template("decide.link-enough", "link between GPUs: {stated} documented, {needed} needed"),
+    template("decide.link-enough", "link between GPUs: {stated} stated, {needed} needed"),
     template(
         "decide.link-below",
-        "link between GPUs: {stated} documented, {needed} needed",
+        "link between GPUs: {stated} stated, {needed} needed",
         "look for an offer with that link",
     ),
     template("decide.link-undocumented", "no document states the link between GPUs; {needed} is needed", "ask for it"),
@@ -84,8 +84,8 @@ LINK = PropertyTexts(
     ),
 )
 RAM = PropertyTexts(
-    template("decide.ram-enough", "RAM: {stated_bytes} documented, {needed_bytes} needed"),
-    template("decide.ram-below", "RAM: {stated_bytes} documented, {needed_bytes} needed", "look for a larger server"),
+    template("decide.ram-enough", "RAM: {stated_bytes} stated, {needed_bytes} needed"),
+    template("decide.ram-below", "RAM: {stated_bytes} stated, {needed_bytes} needed", "look for a larger server"),
     template("decide.ram-undocumented", "no document states the RAM; {needed_bytes} is needed", "ask for it"),
     template(
         "decide.settle-ram",
@@ -94,10 +94,10 @@ RAM = PropertyTexts(
     ),
 )
 STORAGE = PropertyTexts(
-    template("decide.storage-enough", "storage: {stated_bytes} documented, {needed_bytes} needed"),
+    template("decide.storage-enough", "storage: {stated_bytes} stated, {needed_bytes} needed"),
     template(
         "decide.storage-below",
-        "storage: {stated_bytes} documented, {needed_bytes} needed",
+        "storage: {stated_bytes} stated, {needed_bytes} needed",
         "look for a larger disk",
     ),
     template("decide.storage-undocumented", "no document states the storage; {needed_bytes} is needed", "ask for it"),
@@ -108,10 +108,10 @@ STORAGE = PropertyTexts(
     ),
 )
 APPLICATION = PropertyTexts(
-    template("decide.application-present", "managed application: {stated} documented, {needed} needed"),
+    template("decide.application-present", "managed application: {stated} stated, {needed} needed"),
     template(
         "decide.application-other",
-        "managed application: {stated} documented, {needed} needed",
+        "managed application: {stated} stated, {needed} needed",
         "look for an offer with that application",
     ),
     template(
