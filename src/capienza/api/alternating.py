@@ -11,7 +11,7 @@ from pathlib import Path
 from capienza.api.deciding import CATALOGUE, catalogue_offers, zone_of
 from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
-from capienza.api.sizing import MAX_GPUS, facts_of, gpus_of, margin_bytes, read_card, split_gpu
+from capienza.api.sizing import facts_of, gpus_of, margin_bytes, read_card, split_gpu
 from capienza.card.model import Card, Host
 from capienza.catalog.asked import claim_of
 from capienza.catalog.capability import traits_of
@@ -31,9 +31,15 @@ from capienza.evidence.standing import standing
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.phase import Phase
 
-GPU_OR_OFFER = template("alternatives.gpu-or-offer", "--gpu and --offer both say where the card runs", "give one of them")
-OFFER_OF_WHAT = template("alternatives.offer-of-what", "--offer names an offer, and no file of offers is given", "add --offers FILE")
-NO_SUCH_OFFER = template("alternatives.no-such-offer", "no offer has the id {found}", "capienza offers list shows the ids")
+GPU_OR_OFFER = template(
+    "alternatives.gpu-or-offer", "--gpu and --offer both say where the card runs", "give one of them"
+)
+OFFER_OF_WHAT = template(
+    "alternatives.offer-of-what", "--offer names an offer, and no file of offers is given", "add --offers FILE"
+)
+NO_SUCH_OFFER = template(
+    "alternatives.no-such-offer", "no offer has the id {found}", "capienza offers list shows the ids"
+)
 NO_SUCH_PHASE = template(
     "alternatives.no-such-phase", "there is no phase {found}; accepted: {accepted}", "take one of these for --failed"
 )
@@ -104,9 +110,7 @@ def phase_named(text: str) -> Phase:
     raise UsageError(with_suggestion(message, near[0] if near else None), Place("--failed"))
 
 
-def _place(
-    card: Card, gpu: str | None, offer: str | None, known: list[Offer]
-) -> tuple[Gpu | None, int, int]:
+def _place(card: Card, gpu: str | None, offer: str | None, known: list[Offer]) -> tuple[Gpu | None, int, int]:
     """The GPU that the card runs on, the GPUs of one copy, and those at hand."""
     if offer is not None:
         found = next((one for one in known if one.id == offer), None)

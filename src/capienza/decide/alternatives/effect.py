@@ -82,9 +82,10 @@ def betters(before: Predicted, after: Predicted, effects: tuple[PhaseEffect, ...
 
 
 def _may_lower(effects: tuple[PhaseEffect, ...]) -> bool:
-    """Is some effect unknown, and does nothing that is known grow?"""
+    """Is some effect unknown, and does nothing grow? An entry that only becomes unknown is one that grows."""
     grows = any(effect.after.amount.expected > effect.before.amount.expected for effect in effects)
-    return not grows and any(effect.difference_bytes is None for effect in effects)
+    is_open = any(set(effect.lacking) - (set(effect.after.missing) - set(effect.before.missing)) for effect in effects)
+    return is_open and not grows
 
 
 def fit_order(predicted: Predicted) -> int:
@@ -118,12 +119,12 @@ def _gives_room(phase: Phase, before: Predicted, after: Predicted) -> bool:
     )
 
 
-def _effect(
-    phase: Phase, before: Total, after: Total, touches: frozenset[str], lacks: tuple[str, ...]
-) -> PhaseEffect:
+def _effect(phase: Phase, before: Total, after: Total, touches: frozenset[str], lacks: tuple[str, ...]) -> PhaseEffect:
     was, will_be = set(before.missing), set(after.missing)
     open_names = (was ^ will_be) | (was & touches)
-    lacking = tuple(dict.fromkeys((*lacks, *(name for name in (*before.missing, *after.missing) if name in open_names))))
+    lacking = tuple(
+        dict.fromkeys((*lacks, *(name for name in (*before.missing, *after.missing) if name in open_names)))
+    )
     difference = None if lacking else after.amount.expected - before.amount.expected
     return PhaseEffect(phase=phase, before=before, after=after, difference_bytes=difference, lacking=lacking)
 

@@ -1,7 +1,8 @@
 """The alternatives of a configuration, in one order whatever order they were found in.
 
 Order: what lowers the phase that failed, where one is named, then what gives it room, then what may; a refused change
-last; then the predicted fit, then how little is invalidated, then the size of the effect; equals by their kind and id.
+last; then the predicted fit, then how little is invalidated, then the size of the effect; of GPUs the smallest; equals
+by their kind and id.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from capienza.card.model import Card
+from capienza.card.model import Card, Placement
 from capienza.decide.alternatives.change import Change, Kind
 from capienza.decide.alternatives.effect import (
     RELATIONS,
@@ -27,7 +28,7 @@ from capienza.decide.alternatives.levers.table import LEVERS
 from capienza.decide.alternatives.lost import Lost, lost
 from capienza.decide.alternatives.predicted import Predict, Predicted, predictor
 from capienza.decide.alternatives.scene import Scene
-from capienza.decide.case import gpus_per_copy
+from capienza.decide.case import gpus_in_all, gpus_per_copy
 from capienza.errors import InputError, Message
 from capienza.evidence.record import Record
 from capienza.ledger.phase import Phase
@@ -37,6 +38,8 @@ from capienza.predict.model import Model, load_model
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     """One change with what follows from it. `after` None: the engine or the model refuses the changed card.
 
+    `gpus` are those of one copy.
+
     `refused` are the rules, or the engine's own limits, that stand against it; then it is no way out, whatever its
     figures. `difference_bytes` is that of the predicted peak, or of the phase that failed, and `relation` what it does
     for that phase; None is unknown, and `known_bytes` then the difference of the known entries.
@@ -44,6 +47,7 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
 
     change: Change
     gpus: int
+    gpus_in_all: int
     after: Predicted | None
     effects: tuple[PhaseEffect, ...] = ()
     difference_bytes: int | None = None
@@ -102,16 +106,20 @@ def alternative(
 ) -> Alternative:
     """One change, predicted; `as_now` predicts the card as it is, on any GPU."""
     gpus = _gpus(scene, change.card)
+    in_all = gpus_in_all(change.card) if isinstance(change.card.placement, Placement) else gpus
     try:
-        predict = as_now if change.gpu is not None else predictor(change.card, _model(scene, change.card), scene.margin_bytes)
+        predict = (
+            as_now if change.gpu is not None else predictor(change.card, _model(scene, change.card), scene.margin_bytes)
+        )
         after = predict(change.gpu or scene.gpu, gpus)
     except InputError as error:
-        return Alternative(change=change, gpus=gpus, after=None, refused=(error.message,))
+        return Alternative(change=change, gpus=gpus, gpus_in_all=in_all, after=None, refused=(error.message,))
     effects = effects_of(scene.now, after, change.touches, change.lacks)
     difference, known = size_of(scene.now, after, effects, failed)
     return Alternative(
         change=change,
         gpus=gpus,
+        gpus_in_all=in_all,
         after=after,
         effects=effects,
         difference_bytes=difference,
@@ -132,7 +140,7 @@ def _model(scene: Scene, card: Card) -> Model:
     return scene.model if card.model == scene.card.model else load_model(card.model)
 
 
-def _order(one: Alternative) -> tuple[int, ...] | tuple[object, ...]:
+def _order(one: Alternative) -> tuple[object, ...]:
     relation = RELATIONS.index(one.relation) if one.relation else len(RELATIONS)
     return (
         bool(one.refused) or one.after is None,
@@ -142,6 +150,7 @@ def _order(one: Alternative) -> tuple[int, ...] | tuple[object, ...]:
         sum(len(part.fields) + len(part.records) for part in one.invalidates),
         one.difference_bytes is None,
         one.known_bytes,
+        0 if one.change.gpu is None else one.change.gpu.capacity.smallest_usable_bytes or 0,
         one.change.kind,
         one.change.id,
     )

@@ -32,7 +32,6 @@ from capienza.predict.sizing import ask_engine, build_ledger, cache_format
 from capienza.truth import Truth
 from capienza.units import NOTHING, Range
 
-
 if TYPE_CHECKING:
     from capienza.predict.sizing import Answer
 

@@ -21,4 +21,6 @@ def allocators(scene: Scene) -> Proposals:
     if EXPANDABLE in parts:
         return Proposals(notes=(ALREADY(found=f"allocator: {card.allocator}"),))
     kept = [part for part in parts if not part.startswith("expandable_segments")]
-    return Proposals(changes=(change("allocator", card, {"allocator": ",".join((*kept, EXPANDABLE))}, lacks=(FRAGMENTATION,)),))
+    return Proposals(
+        changes=(change("allocator", card, {"allocator": ",".join((*kept, EXPANDABLE))}, lacks=(FRAGMENTATION,)),)
+    )

@@ -12,9 +12,10 @@ from capienza.card.model import Card
 from capienza.decide.alternatives.change import Change, Proposals, Value, change, engine_path
 from capienza.decide.alternatives.levers.texts import ALREADY, NO_ENGINE, OTHER_ENGINE, OTHER_TASK
 from capienza.decide.alternatives.scene import Scene
-from capienza.errors import template
+from capienza.errors import InputError, template
 from capienza.predict.model import Model, stored_format
 from capienza.predict.training_state import is_adapted
+from capienza.predict.weights import weight_bytes
 
 IN_THE_FILE = template(
     "alternatives.format-of-the-file",
@@ -25,8 +26,10 @@ TRAINED_WHOLE = template(
     "alternatives.format-of-trained-weights",
     "all weights are trained, so they stay in 16 or 32 bits",
 )
+NO_SMALLER = template("alternatives.no-smaller-format", "no format known here takes fewer bytes than {found}")
 FEWER_BITS = (Decimal(16), Decimal(8), Decimal(4))
 HALVES = ("bf16", "fp16")
+"""What weights that are all trained may be held in, beside 32 bits."""
 FORMATS = (
     "bf16", "fp8", "fp8_block", "w8a8", "int8", "nvfp4", "awq-int4-g128", "gptq-int4-g128", "w4a16-g128",
     "nf4", "nf4_double",
@@ -59,8 +62,17 @@ def weight_formats(scene: Scene) -> Proposals:
     current = card.weights.format or stored_format(model)
     if not formats and current not in ("fp32", None):
         return Proposals(notes=(TRAINED_WHOLE(),))
-    wanted = [name for name in formats or HALVES[:1] if name != current and not {name, current} <= set(HALVES)]
-    return Proposals(changes=tuple(_change(card, {"weights.format": name}) for name in wanted))
+    wanted = [name for name in formats or HALVES if name != current and _is_smaller(model, name, card.weights.format)]
+    changes = tuple(_change(card, {"weights.format": name}) for name in wanted)
+    return Proposals(changes=changes, notes=() if changes else (NO_SMALLER(found=current or "?"),))
+
+
+def _is_smaller(model: Model, name: str, current: str | None) -> bool:
+    """Fewer bytes than now; one that cannot be computed is left for the prediction to refuse."""
+    try:
+        return weight_bytes(model, name).expected_bytes < weight_bytes(model, current).expected_bytes
+    except InputError:
+        return True
 
 
 def _all_formats(model: Model) -> tuple[str, ...]:

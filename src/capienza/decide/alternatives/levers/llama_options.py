@@ -21,7 +21,9 @@ def llama_path(scene: Scene, name: str) -> str:
 def llama_value(scene: Scene, name: str) -> Value:
     """What the card states of an option, under any spelling."""
     options = scene.card.engine.options if scene.card.engine else {}
-    return next((value for key, value in options.items() if ALIASES.get(plain_name(key), plain_name(key)) == name), None)
+    return next(
+        (value for key, value in options.items() if ALIASES.get(plain_name(key), plain_name(key)) == name), None
+    )
 
 
 def llama_budgets(scene: Scene) -> Proposals:

@@ -54,14 +54,14 @@ def _weights_by_size(scene: Scene) -> Proposals:
     already = stated if isinstance(stated, int | float) and not isinstance(stated, bool) else 0
     size = USUAL_GIB if lacking is None else -(-lacking // GIB)
     after = {engine_path(scene.card, "cpu_offload_gb"): int(already) + size}
-    return Proposals(changes=(change("offload", scene.card, dict(after), ("weights", "open_options")),))
+    return Proposals(changes=(change("offload", scene.card, dict(after), lacks=(WEIGHTS_ON_HOST,)),))
 
 
 def _device_map(scene: Scene) -> Proposals:
     if scene.option("device_map") == "auto":
         return Proposals(notes=(ALREADY(found="device_map: auto"),))
     path = engine_path(scene.card, "device_map")
-    return Proposals(changes=(change("offload", scene.card, {path: "auto"}, ("open_options",), (WEIGHTS_ON_HOST,)),))
+    return Proposals(changes=(change("offload", scene.card, {path: "auto"}, lacks=(WEIGHTS_ON_HOST,)),))
 
 
 def _layers(scene: Scene) -> Proposals:

@@ -11,6 +11,8 @@ NO_ENGINE = template(
     "write engine.name and engine.version",
 )
 OTHER_ENGINE = template(
-    "alternatives.other-engine", "for {engine} no such option is known here", "change it by hand, and size the card again"
+    "alternatives.other-engine",
+    "for {engine} no such option is known here",
+    "change it by hand, and size the card again",
 )
 ALREADY = template("alternatives.already", "the card already has {found}")
