@@ -77,8 +77,9 @@ def alternatives(
     model = model_of(read)
     known = [] if not offers else list(read_all(offers, Findings(), zone_of(read)))
     current, gpus, available = _place(read, gpu, offer, known)
-    others = known or catalogue_offers(read) if current is not None else ()
-    larger, not_larger = _larger(read, current, _of_as_many(read, others, gpus))
+    others = [] if current is None else known or list(catalogue_offers(read))
+    alike = [one for one in others if _is_as_now(read, one, gpus)]
+    larger, not_larger = _larger(read, current, alike)
     margin = margin_bytes(read)
     scene = Scene(
         card=read,
@@ -90,6 +91,7 @@ def alternatives(
         margin_bytes=margin,
         larger=larger,
         not_larger=not_larger,
+        spread_otherwise=len(others) - len(alike),
     )
     return Alternatives(
         scene=scene,
@@ -136,9 +138,9 @@ def _gpu(card: Card, claim: GpuClaim, offers: tuple[str, ...], name: str = "") -
     )
 
 
-def _of_as_many(card: Card, offers: Iterable[Offer], gpus: int) -> Iterable[Offer]:
-    """Offers on which a copy is spread as now: another number of GPUs would be a second change."""
-    return (one for one in offers if one.provider == CATALOGUE or gpus_to_spread(card, one) == gpus <= one.gpus)
+def _is_as_now(card: Card, offer: Offer, gpus: int) -> bool:
+    """Is a copy spread as now on this offer? Over another number of GPUs would be a second change."""
+    return offer.provider == CATALOGUE or gpus_to_spread(card, offer) == gpus <= offer.gpus
 
 
 def _larger(card: Card, current: Gpu | None, offers: Iterable[Offer]) -> tuple[tuple[Gpu, ...], int]:

@@ -53,6 +53,7 @@ RELATION_LABELS = {
 LACKING_LABELS = ENTRY_LABELS | {
     "fragmentation": mark("what lies unused between the allocator's blocks"),
     "attention_workspace": mark("workspace of attention"),
+    "whole_phase": mark("a phase of which only one of the two predictions has something"),
 }
 SHOWN_GPUS = 6
 DECIMALS = 2
@@ -251,12 +252,12 @@ def _all(rows: list[Row], now: Predicted) -> list[Predicted]:
 
 
 def _peak(total: Total | None, say: Say) -> str:
-    return "" if total is None else at_least(total, say.size(total.amount.expected, DECIMALS), say)
+    return say("not computed") if total is None else at_least(total, say.size(total.amount.expected, DECIMALS), say)
 
 
 def _effect(effect: PhaseEffect | None, say: Say) -> str:
-    if effect is None:
-        return ""
+    if effect is None or effect.after is None:
+        return say("not computed")
     if effect.difference_bytes == 0:
         return "="
     difference = say("unknown") if effect.difference_bytes is None else _signed(effect.difference_bytes, say)

@@ -129,8 +129,8 @@ def _value(value: Value) -> str | int | float | bool | None:
 def _effect(effect: PhaseEffect) -> dict[str, Any]:
     return {
         "phase": effect.phase,
-        "before": total_data(effect.before),
-        "after": total_data(effect.after),
+        "before": None if effect.before is None else total_data(effect.before),
+        "after": None if effect.after is None else total_data(effect.after),
         "difference_bytes": effect.difference_bytes,
         "unknown": list(effect.lacking),
     }

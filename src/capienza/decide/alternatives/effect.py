@@ -14,24 +14,34 @@ import msgspec
 from capienza.decide.alternatives.predicted import Pool, Predicted
 from capienza.ledger.ledger import Total
 from capienza.ledger.phase import Phase
-from capienza.units import NOTHING
 
 Relation = Literal["lowers", "gives_room", "unknown", "does_not_touch", "raises"]
 RELATIONS: tuple[Relation, ...] = ("lowers", "gives_room", "unknown", "does_not_touch", "raises")
 IN_THE_POOL = (Phase.KV_CACHE_ALLOCATION,)
 BESIDE_THE_POOL = (Phase.KV_CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.PREFILL, Phase.DECODE)
 """Phases after an engine has taken its share: a smaller share leaves more to what lies outside of it."""
-NO_TOTAL = Total(NOTHING)
+WHOLE_PHASE = "whole_phase"
+"""What is lacking where one of the two predictions has no such phase."""
 
 
 class PhaseEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """One phase. `difference_bytes` None: unknown, and `lacking` names what no prediction holds yet."""
+    """One phase. `difference_bytes` None: unknown, and `lacking` names what no prediction holds yet.
+
+    `before` or `after` None: of that configuration nothing is computed in this phase.
+    """
 
     phase: Phase
-    before: Total
-    after: Total
+    before: Total | None
+    after: Total | None
     difference_bytes: int | None
     lacking: tuple[str, ...] = ()
+
+    @property
+    def known_bytes(self) -> int:
+        """The difference of the entries that are known."""
+        if self.before is None or self.after is None:
+            return 0
+        return self.after.amount.expected - self.before.amount.expected
 
 
 def effects_of(
@@ -39,10 +49,7 @@ def effects_of(
 ) -> tuple[PhaseEffect, ...]:
     """The effect on every phase of either prediction, in the order of a run."""
     phases = [phase for phase in Phase if phase in before.peaks or phase in after.peaks]
-    return tuple(
-        _effect(phase, before.peaks.get(phase, NO_TOTAL), after.peaks.get(phase, NO_TOTAL), touches, lacks)
-        for phase in phases
-    )
+    return tuple(_effect(phase, before.peaks.get(phase), after.peaks.get(phase), touches, lacks) for phase in phases)
 
 
 def size_of(
@@ -52,9 +59,9 @@ def size_of(
 
     The first is None where it is unknown: of the predicted peaks, where that of any phase is.
     """
-    one = next((effect for effect in effects if effect.phase == failed), None)
+    one = next((effect for effect in effects if effect.phase == failed and effect.before is not None), None)
     if one is not None:
-        return one.difference_bytes, one.after.amount.expected - one.before.amount.expected
+        return one.difference_bytes, one.known_bytes
     known = after.peak.amount.expected - before.peak.amount.expected
     return None if any(effect.difference_bytes is None for effect in effects) else known, known
 
@@ -77,15 +84,30 @@ def betters(before: Predicted, after: Predicted, effects: tuple[PhaseEffect, ...
         or (before.margin_bytes is not None and (after.margin_bytes or 0) > before.margin_bytes)
         or fit_order(after) < fit_order(before)
         or _pool_gains(before.pool, after.pool)
-        or _share_falls(before.pool, after.pool)
+        or (_share_falls(before.pool, after.pool) and not _grows(effects))
     )
+
+
+def _grows(effects: tuple[PhaseEffect, ...]) -> bool:
+    return any(map(_is_larger, effects))
+
+
+def _is_larger(effect: PhaseEffect) -> bool:
+    """Does a phase grow, as far as it is known? An entry that becomes known makes nothing grow."""
+    if effect.before is None or effect.after is None or effect.known_bytes <= 0:
+        return False
+    return effect.difference_bytes is not None or set(effect.before.missing) <= set(effect.after.missing)
 
 
 def _may_lower(effects: tuple[PhaseEffect, ...]) -> bool:
     """Is some effect unknown, and does nothing grow? An entry that only becomes unknown is one that grows."""
-    grows = any(effect.after.amount.expected > effect.before.amount.expected for effect in effects)
-    is_open = any(set(effect.lacking) - (set(effect.after.missing) - set(effect.before.missing)) for effect in effects)
-    return is_open and not grows
+    return any(set(effect.lacking) - _only_after(effect) for effect in effects) and not _grows(effects)
+
+
+def _only_after(effect: PhaseEffect) -> set[str]:
+    """What is unknown after the change alone."""
+    before, after = ((set(total.missing) if total else set()) for total in (effect.before, effect.after))
+    return after - before
 
 
 def fit_order(predicted: Predicted) -> int:
@@ -96,9 +118,9 @@ def fit_order(predicted: Predicted) -> int:
 
 
 def relation_to(phase: Phase, before: Predicted, after: Predicted, effects: tuple[PhaseEffect, ...]) -> Relation | None:
-    """What the change does for a phase that failed; None for a phase in which no entry lives."""
+    """What the change does for a phase that failed; None for a phase in which no entry lives now."""
     effect = next((one for one in effects if one.phase == phase), None)
-    if effect is None:
+    if effect is None or effect.before is None:
         return None
     if effect.difference_bytes is not None and effect.difference_bytes < 0:
         return "lowers"
@@ -119,12 +141,17 @@ def _gives_room(phase: Phase, before: Predicted, after: Predicted) -> bool:
     )
 
 
-def _effect(phase: Phase, before: Total, after: Total, touches: frozenset[str], lacks: tuple[str, ...]) -> PhaseEffect:
+def _effect(
+    phase: Phase, before: Total | None, after: Total | None, touches: frozenset[str], lacks: tuple[str, ...]
+) -> PhaseEffect:
+    if before is None or after is None:
+        return PhaseEffect(
+            phase=phase, before=before, after=after, difference_bytes=None, lacking=(WHOLE_PHASE, *lacks)
+        )
     was, will_be = set(before.missing), set(after.missing)
     open_names = (was ^ will_be) | (was & touches)
-    lacking = tuple(
-        dict.fromkeys((*lacks, *(name for name in (*before.missing, *after.missing) if name in open_names)))
-    )
+    named = [name for name in (*before.missing, *after.missing) if name in open_names]
+    lacking = tuple(dict.fromkeys((*lacks, *named)))
     difference = None if lacking else after.amount.expected - before.amount.expected
     return PhaseEffect(phase=phase, before=before, after=after, difference_bytes=difference, lacking=lacking)
 

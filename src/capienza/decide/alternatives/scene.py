@@ -16,7 +16,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """The current configuration. `gpu` None: none is named.
 
     `gpus` are those of one copy, `available` all that a placement may use. `larger` are the other GPUs that offer
-    more memory, `not_larger` how many others do not.
+    more memory, `not_larger` how many others do not, `spread_otherwise` the offers that need another number of GPUs.
     """
 
     card: Card
@@ -28,6 +28,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     margin_bytes: int
     larger: tuple[Gpu, ...] = ()
     not_larger: int = 0
+    spread_otherwise: int = 0
 
     def option(self, name: str) -> Value:
         """The engine option of that plain name; None where the card does not state it."""

@@ -16,9 +16,17 @@ NOT_LARGER = template(
 )
 
 
+SPREAD_OTHERWISE = template(
+    "alternatives.spread-otherwise",
+    "{count} offers have another number of GPUs for a copy, or too few: they would be a second change",
+    "capienza decide judges them all",
+)
+
+
 def capacities(scene: Scene) -> Proposals:
     """Every other GPU that is known to offer more."""
     if scene.gpu is None:
         return Proposals(notes=(NO_GPU_NAMED(),))
     changes = tuple(Change(kind="capacity", card=scene.card, gpu=gpu) for gpu in scene.larger)
-    return Proposals(changes=changes, notes=(NOT_LARGER(count=scene.not_larger),) if scene.not_larger else ())
+    counts = ((NOT_LARGER, scene.not_larger), (SPREAD_OTHERWISE, scene.spread_otherwise))
+    return Proposals(changes=changes, notes=tuple(note(count=count) for note, count in counts if count))

@@ -58,7 +58,7 @@ def on(_scene: Scene) -> Iterable[Value]:
     return (True,)
 
 
-def captured(scene: Scene) -> Iterator[Value]:
+def captured(_scene: Scene) -> Iterator[Value]:
     """Batch sizes up to which graphs are captured; larger batches run without."""
     return (size for size in (32, 8, 1))
 

@@ -62,15 +62,16 @@ def weight_formats(scene: Scene) -> Proposals:
     current = card.weights.format or stored_format(model)
     if not formats and current not in ("fp32", None):
         return Proposals(notes=(TRAINED_WHOLE(),))
-    wanted = [name for name in formats or HALVES if name != current and _is_smaller(model, name, card.weights.format)]
+    held = weight_bytes(model, card.weights.format).expected_bytes
+    wanted = [name for name in formats or HALVES if name != current and _is_smaller(model, name, held)]
     changes = tuple(_change(card, {"weights.format": name}) for name in wanted)
     return Proposals(changes=changes, notes=() if changes else (NO_SMALLER(found=current or "?"),))
 
 
-def _is_smaller(model: Model, name: str, current: str | None) -> bool:
+def _is_smaller(model: Model, name: str, held_bytes: int) -> bool:
     """Fewer bytes than now; one that cannot be computed is left for the prediction to refuse."""
     try:
-        return weight_bytes(model, name).expected_bytes < weight_bytes(model, current).expected_bytes
+        return weight_bytes(model, name).expected_bytes < held_bytes
     except InputError:
         return True
 
