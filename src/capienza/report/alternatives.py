@@ -153,7 +153,7 @@ def _outcome(one: Alternative) -> object:
 
 def _table(rows: list[Row], answer: Alternatives, say: Say) -> Table:
     failed = answer.failed is not None and answer.failed in answer.scene.now.peaks
-    columns = ["#", say("change"), say("kind"), say("GPUs"), say("difference"), say("then")]
+    columns = ["#", say("change"), say("GPUs"), say("difference"), say("then")]
     columns += [say("phase {phase}", phase=str(answer.failed))] if failed else []
     columns += [say("rules"), say("invalidates")]
     lines = []
@@ -162,7 +162,6 @@ def _table(rows: list[Row], answer: Alternatives, say: Say) -> Table:
         cells = [
             str(number),
             _changed(row, say),
-            say(KIND_LABELS[one.change.kind]),
             say.number(one.gpus_in_all),
             _difference(one.difference_bytes, one.known_bytes, say),
             _then(one, say),
@@ -172,7 +171,7 @@ def _table(rows: list[Row], answer: Alternatives, say: Say) -> Table:
     return Table(
         columns=tuple(columns),
         rows=tuple(lines),
-        numeric=(0, 3, 4),
+        numeric=(0, 2, 3),
         title=say("Exactly one change each, the best first"),
     )
 
@@ -184,7 +183,8 @@ def _changed(row: Row, say: Say) -> str:
     names = [_gpu_name(gpu.name, gpu.offers, say) for gpu in gpus]
     more = len(names) - SHOWN_GPUS
     listed = ", ".join(names[:SHOWN_GPUS])
-    return say("{names} and {count} more", names=listed, count=str(more)) if more > 0 else listed
+    listed = say("{names} and {count} more", names=listed, count=str(more)) if more > 0 else listed
+    return say("{kind}: {reason}", kind=say(KIND_LABELS[row.first.change.kind]), reason=listed)
 
 
 def _gpu_name(name: str, offers: tuple[str, ...], say: Say) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from capienza.card.model import TokenCount
 from capienza.card.options import as_flag
 from capienza.decide.alternatives.change import Proposals, Value, change, engine_path
-from capienza.decide.alternatives.levers.texts import NO_ENGINE, OTHER_ENGINE, OTHER_TASK
+from capienza.decide.alternatives.levers.texts import NO_ENGINE, NOT_SERVED, OTHER_ENGINE
 from capienza.decide.alternatives.scene import Scene
 
 Sizes = Callable[[Scene], Iterable[Value]]
@@ -122,7 +122,7 @@ def engine_budgets(scene: Scene) -> Proposals:
     """One option of the engine each."""
     card = scene.card
     if card.task != "inference":
-        return Proposals(notes=(OTHER_TASK(task="inference"),))
+        return Proposals(notes=(NOT_SERVED(),))
     if card.engine is None:
         return Proposals(notes=(NO_ENGINE(),))
     options = OPTIONS.get(card.engine.name)

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from capienza.card.model import Card
 from capienza.decide.alternatives.change import Change, Proposals, Value, change, engine_path
-from capienza.decide.alternatives.levers.texts import ALREADY, NO_ENGINE, OTHER_ENGINE, OTHER_TASK
+from capienza.decide.alternatives.levers.texts import ALREADY, NO_ENGINE, NOT_SERVED, OTHER_ENGINE
 from capienza.decide.alternatives.scene import Scene
 from capienza.errors import InputError, template
 from capienza.predict.model import Model, stored_format
@@ -90,7 +90,7 @@ def cache_types(scene: Scene) -> Proposals:
     """Types of keys and values of fewer bits than the model's own."""
     card = scene.card
     if card.task != "inference":
-        return Proposals(notes=(OTHER_TASK(task="inference"),))
+        return Proposals(notes=(NOT_SERVED(),))
     if card.engine is None:
         return Proposals(notes=(NO_ENGINE(),))
     if card.engine.name not in CACHE_TYPES:

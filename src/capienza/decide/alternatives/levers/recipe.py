@@ -11,7 +11,7 @@ from collections.abc import Callable
 from capienza.card.fields import MAX_COUNT
 from capienza.card.options import as_flag
 from capienza.decide.alternatives.change import Proposals, change, training_path
-from capienza.decide.alternatives.levers.texts import ALREADY, OTHER_TASK
+from capienza.decide.alternatives.levers.texts import ALREADY, NOT_TRAINED
 from capienza.decide.alternatives.scene import Scene
 from capienza.errors import template
 
@@ -21,8 +21,9 @@ BATCH_OPEN = template(
     "write {fields}",
 )
 SMALLEST = template("alternatives.smallest-microbatch", "the microbatch is 1 already")
-UNEVEN = template(
-    "alternatives.uneven-microbatch", "no smaller microbatch divides {microbatch} and keeps the effective batch"
+TOO_MANY_STEPS = template(
+    "alternatives.too-many-steps",
+    "a microbatch below {microbatch} would need more accumulation than the {most} that a card may state",
 )
 OPTIMIZERS = ("adamw_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "adafactor")
 ATTENTIONS = ("flash_attention_2", "sdpa")
@@ -36,7 +37,7 @@ def only_training(offer: Callable[[Scene], Proposals]) -> Callable[[Scene], Prop
 
     def offered(scene: Scene) -> Proposals:
         is_training = scene.card.task == "fine-tuning"
-        return offer(scene) if is_training else Proposals(notes=(OTHER_TASK(task="fine-tuning"),))
+        return offer(scene) if is_training else Proposals(notes=(NOT_TRAINED(),))
 
     return offered
 
@@ -53,7 +54,7 @@ def microbatches(scene: Scene) -> Proposals:
     halves = [size >> power for power in range(1, size.bit_length()) if size % (1 << power) == 0]
     smaller = [one for one in dict.fromkeys((*halves, 1)) if size // one * steps <= MAX_COUNT]
     if not smaller:
-        return Proposals(notes=(UNEVEN(microbatch=size),))
+        return Proposals(notes=(TOO_MANY_STEPS(microbatch=size, most=MAX_COUNT),))
     changes = (
         change(
             "microbatch",

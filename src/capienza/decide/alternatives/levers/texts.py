@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from capienza.errors import template
 
-OTHER_TASK = template("alternatives.other-task", "it belongs to {task}")
+NOT_TRAINED = template("alternatives.only-fine-tuning", "it belongs to fine-tuning, and the card serves")
+NOT_SERVED = template("alternatives.only-inference", "it belongs to inference, and the card trains")
 NO_ENGINE = template(
     "alternatives.no-engine",
     "the card names no engine, whose options these are",
