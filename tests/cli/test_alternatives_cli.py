@@ -135,6 +135,8 @@ def test_v0_prefills_no_less_than_its_longest_sequence(card):
     lines = SERVED.replace("0.11.2", "0.6.3").replace("max_num_seqs: 64", "max_model_len: 16384")
     names = by_id(alternatives(card(lines), "A100 80GB"))
     assert not [name for name in names if "max_num_batched_tokens" in name]
+    told = by_id(alternatives(card(SERVED.replace("max_num_seqs: 64", "enable_chunked_prefill: false")), "A100 80GB"))
+    assert not [name for name in told if "max_num_batched_tokens" in name]
 
 
 def measured(**scope):
@@ -312,4 +314,5 @@ def test_offload_moves_what_the_card_lacks(card):
     (one,) = [each for each in answer.found.alternatives if each.change.kind == "offload"]
     (line,) = one.change.settings
     assert (line.after - 1) * GIB < -answer.scene.now.margin_bytes <= line.after * GIB
-    assert one.difference_bytes is None
+    assert (one.difference_bytes, one.known_bytes, one.after.word) == (None, 0, None)
+    assert {effect.after for effect in one.effects} == {None}

@@ -13,7 +13,9 @@ from capienza.card.load import load_card
 def card(model, tmp_path):  # noqa: F811 - the fixture that is imported
     def write(options="", concurrency=2, more=""):
         path = tmp_path / "card.yaml"
-        text = CARD.format(path=model, version=', version: "b6500"', options=options, concurrency=concurrency, more=more)
+        text = CARD.format(
+            path=model, version=', version: "b6500"', options=options, concurrency=concurrency, more=more
+        )
         path.write_text(text)
         return path
 
@@ -44,6 +46,12 @@ def test_the_cards_spelling_is_kept(card):
     assert "engine.options.--ctx-size: 2048" in found
     assert "engine.options.ngl: 2" in found
     assert "engine.options.-ub: 128" in found
+
+
+def test_a_cache_under_its_short_names_is_changed_where_it_stands(card):
+    found = by_id(alternatives(card("ngl: 3, ctk: q8_0, ctv: q8_0"), "RTX 4090"))
+    assert "engine.options.ctk: q4_0; engine.options.ctv: q4_0" in found
+    assert not [one for one in found.values() if one.refused]
 
 
 def test_what_llama_cpp_has_not_is_said(card):

@@ -214,6 +214,8 @@ def _then(one: Alternative, say: Say) -> str:
     after = one.after
     if after is None:
         return ""
+    if not after.peaks:
+        return say("not predicted")
     return "; ".join((_word(after, say), *([_pool_text(after.pool, say)] if after.pool else [])))
 
 

@@ -48,7 +48,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One change. `gpu`: on another card instead, with the same card file.
 
     `touches` are the entries that it acts on: while one of them is unknown, so is the effect in its phases. `lacks`
-    names what it acts on and no entry holds.
+    names what it acts on and no entry holds. `takes_off`: it moves off the GPU, by an amount that nobody predicts, what
+    entries hold; what is predicted of the changed card is then too much, and says nothing.
     """
 
     kind: Kind
@@ -57,6 +58,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Gpu | None = None
     touches: frozenset[str] = frozenset()
     lacks: tuple[str, ...] = ()
+    takes_off: bool = False
 
     @property
     def id(self) -> str:
@@ -86,6 +88,8 @@ def change(
     after: dict[str, Value],
     touches: tuple[str, ...] = (),
     lacks: tuple[str, ...] = (),
+    *,
+    takes_off: bool = False,
 ) -> Change:
     """The change that writes these lines. Raises `ValueError` where they are none, or touch a requirement."""
     settings = tuple(Setting(path, stated(card, path), value) for path, value in after.items())
@@ -96,7 +100,9 @@ def change(
     if not settings or not keeps_requirement(card, changed):
         message = f"no change, or one of the requirement: {sorted(after)}"
         raise ValueError(message)
-    return Change(kind=kind, card=changed, settings=settings, touches=frozenset(touches), lacks=lacks)
+    return Change(
+        kind=kind, card=changed, settings=settings, touches=frozenset(touches), lacks=lacks, takes_off=takes_off
+    )
 
 
 def spelt(options: dict[str, Any], name: str) -> str:

@@ -62,7 +62,7 @@ def size_of(
     one = next((effect for effect in effects if effect.phase == failed and effect.before is not None), None)
     if one is not None:
         return one.difference_bytes, one.known_bytes
-    known = after.peak.amount.expected - before.peak.amount.expected
+    known = 0 if not after.peaks else after.peak.amount.expected - before.peak.amount.expected
     return None if any(effect.difference_bytes is None for effect in effects) else known, known
 
 
@@ -111,10 +111,8 @@ def _only_after(effect: PhaseEffect) -> set[str]:
 
 
 def fit_order(predicted: Predicted) -> int:
-    """Fit, borderline, overflow, excluded by arithmetic; where no GPU is named, last of all."""
-    if predicted.word is None:
-        return 4
-    return 3 if predicted.is_excluded else ("fit", "borderline", "overflow").index(predicted.word)
+    """Fit, borderline, not known, overflow, excluded by arithmetic."""
+    return 4 if predicted.is_excluded else ("fit", "borderline", None, "overflow").index(predicted.word)
 
 
 def relation_to(phase: Phase, before: Predicted, after: Predicted, effects: tuple[PhaseEffect, ...]) -> Relation | None:

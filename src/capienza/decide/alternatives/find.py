@@ -26,7 +26,7 @@ from capienza.decide.alternatives.effect import (
 )
 from capienza.decide.alternatives.levers.table import LEVERS
 from capienza.decide.alternatives.lost import Lost, lost
-from capienza.decide.alternatives.predicted import Predict, Predicted, predictor
+from capienza.decide.alternatives.predicted import Predict, Predicted, predictor, without_figures
 from capienza.decide.alternatives.scene import Scene
 from capienza.decide.case import gpus_in_all, gpus_per_copy
 from capienza.errors import InputError, Message
@@ -112,6 +112,7 @@ def alternative(
             as_now if change.gpu is not None else predictor(change.card, _model(scene, change.card), scene.margin_bytes)
         )
         after = predict(change.gpu or scene.gpu, gpus)
+        after = without_figures(after, change.lacks) if change.takes_off else after
     except InputError as error:
         return Alternative(change=change, gpus=gpus, gpus_in_all=in_all, after=None, refused=(error.message,))
     effects = effects_of(scene.now, after, change.touches, change.lacks)
@@ -145,7 +146,7 @@ def _order(one: Alternative) -> tuple[object, ...]:
     return (
         bool(one.refused) or one.after is None,
         relation,
-        5 if one.after is None else fit_order(one.after),
+        0 if one.after is None else fit_order(one.after),
         len(one.invalidates),
         sum(len(part.fields) + len(part.records) for part in one.invalidates),
         one.difference_bytes is None,

@@ -49,7 +49,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Predicted(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration. `word` and `margin_bytes` None: no GPU is named, or none of known size.
+    """One configuration. `word` and `margin_bytes` None: no GPU is named, none of known size, or no figure holds.
 
     `refused` are the rules that every GPU of the name violates, `doubts` those that are open or only some violate.
     `needs` are the scopes that evidence has to have; `subjects` what rules of compatibility are asked about.
@@ -101,6 +101,13 @@ def predictor(card: Card, model: Model, margin_bytes: int) -> Predict:
         return found if gpu is None else _beside(found, gpu, answer, ledger, margin_bytes)
 
     return predict
+
+
+def without_figures(predicted: Predicted, lacks: tuple[str, ...]) -> Predicted:
+    """The same where no figure of it holds, for what is named is lacking."""
+    return msgspec.structs.replace(
+        predicted, peaks={}, peak=Total(NOTHING, lacks), word=None, margin_bytes=None, is_excluded=False, pool=None
+    )
 
 
 def _beside(found: Predicted, gpu: Gpu, answer: Answer | None, ledger: Ledger, margin_bytes: int) -> Predicted:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from capienza.decide.alternatives.change import Proposals, change, engine_path
+from capienza.decide.alternatives.change import Proposals, change
 from capienza.decide.alternatives.levers.engine_options import UNPREDICTED
-from capienza.decide.alternatives.levers.llama_options import llama_path, llama_value
+from capienza.decide.alternatives.levers.llama_options import option_path, option_value
 from capienza.decide.alternatives.levers.recipe import training_attention
 from capienza.decide.alternatives.levers.texts import NO_ENGINE, OTHER_ENGINE
 from capienza.decide.alternatives.scene import Scene
@@ -30,9 +30,7 @@ def attentions(scene: Scene) -> Proposals:
     if engine.name not in BACKENDS:
         return Proposals(notes=(OTHER_ENGINE(engine=engine.name),))
     option, values, is_predicted = BACKENDS[engine.name]
-    is_llama = engine.name == "llama.cpp"
-    path = llama_path(scene, option) if is_llama else engine_path(card, option)
-    current = llama_value(scene, option) if is_llama else scene.option(option)
+    path, current = option_path(scene, option), option_value(scene, option)
     lacks = () if is_predicted else (WORKSPACE,)
     return Proposals(
         changes=tuple(

@@ -68,12 +68,13 @@ def _prompt(required: TokenCount) -> int:
 
 
 def _vllm_prefills(scene: Scene) -> Iterable[Value]:
-    """V1 cuts prompts; V0 does where it is told to, and else takes a sequence whole."""
+    """V1 cuts prompts unless told not to; V0 does where it is told to, and else takes a sequence whole."""
     from capienza.predict.inference.vllm.version import read_version
 
     engine = scene.card.engine
     version = read_version(engine.version if engine else None, use_v1=as_flag(scene.option("use_v1")))
-    if version.is_v1 or as_flag(scene.option("enable_chunked_prefill")):
+    told = as_flag(scene.option("enable_chunked_prefill"))
+    if told or (version.is_v1 and told is None):
         return prefills(scene)
     length = scene.option("max_model_len")
     return (size for size in PREFILLS if isinstance(length, int) and size >= length)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from capienza.card.model import Card
-from capienza.decide.alternatives.change import Change, Proposals, Value, change, engine_path
+from capienza.decide.alternatives.change import Change, Proposals, Value, change
+from capienza.decide.alternatives.levers.llama_options import option_path, option_value
 from capienza.decide.alternatives.levers.texts import ALREADY, NO_ENGINE, NOT_SERVED, OTHER_ENGINE
 from capienza.decide.alternatives.scene import Scene
 from capienza.errors import InputError, template
@@ -95,12 +96,14 @@ def cache_types(scene: Scene) -> Proposals:
         return Proposals(notes=(NO_ENGINE(),))
     if card.engine.name not in CACHE_TYPES:
         return Proposals(notes=(OTHER_ENGINE(engine=card.engine.name),))
-    types = [one for one in CACHE_TYPES[card.engine.name] if any(scene.option(name) != one[name] for name in one)]
+    types = [
+        one for one in CACHE_TYPES[card.engine.name] if any(option_value(scene, name) != one[name] for name in one)
+    ]
     if not types:
         found = ", ".join(f"{name}: {value}" for one in CACHE_TYPES[card.engine.name] for name, value in one.items())
         return Proposals(notes=(ALREADY(found=found),))
     changes = (
-        change("kv_type", card, {engine_path(card, name): value for name, value in one.items()}, ("kv_cache",))
+        change("kv_type", card, {option_path(scene, name): value for name, value in one.items()}, ("kv_cache",))
         for one in types
     )
     return Proposals(changes=tuple(changes))

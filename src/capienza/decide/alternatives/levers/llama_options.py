@@ -26,6 +26,20 @@ def llama_value(scene: Scene, name: str) -> Value:
     )
 
 
+def option_path(scene: Scene, name: str) -> str:
+    """The path of an option of the card's engine, whichever it is."""
+    return llama_path(scene, name) if _is_llama(scene) else engine_path(scene.card, name)
+
+
+def option_value(scene: Scene, name: str) -> Value:
+    """What the card states of an option of its engine, whichever it is."""
+    return llama_value(scene, name) if _is_llama(scene) else scene.option(name)
+
+
+def _is_llama(scene: Scene) -> bool:
+    return scene.card.engine is not None and scene.card.engine.name == "llama.cpp"
+
+
 def llama_budgets(scene: Scene) -> Proposals:
     """A context that holds the load and no more, as many sequences as are required, and smaller physical batches."""
     card, found = scene.card, []

@@ -32,17 +32,23 @@ def offloads(scene: Scene) -> Proposals:
 
 def _training(scene: Scene) -> Proposals:
     states = ("optimizer_states", "optimizer_transient")
-    wanted: tuple[tuple[str, Value, tuple[str, ...], tuple[str, ...]], ...] = (
-        ("offload_optimizer", "cpu", states, ()),
-        ("offload_param", "cpu", ("weights",), (WEIGHTS_ON_HOST,)),
-        ("activation_offloading", True, ("activations",), ()),
+    wanted: tuple[tuple[str, Value, tuple[str, ...]], ...] = (
+        ("offload_optimizer", "cpu", states),
+        ("activation_offloading", True, ("activations",)),
     )
-    changes = tuple(
-        change("offload", scene.card, {training_path(scene.card, name): value}, touches, lacks)
-        for name, value, touches, lacks in wanted
+    changes = [
+        change("offload", scene.card, {training_path(scene.card, name): value}, touches)
+        for name, value, touches in wanted
         if scene.recipe(name) != value
-    )
-    return Proposals(changes=changes)
+    ]
+    if scene.recipe("offload_param") != "cpu":
+        changes.append(_off(scene, {training_path(scene.card, "offload_param"): "cpu"}))
+    return Proposals(changes=tuple(changes))
+
+
+def _off(scene: Scene, after: dict[str, Value]) -> Change:
+    """Weights that leave the GPU, how many nobody predicts."""
+    return change("offload", scene.card, after, lacks=(WEIGHTS_ON_HOST,), takes_off=True)
 
 
 def _weights_by_size(scene: Scene) -> Proposals:
@@ -54,14 +60,14 @@ def _weights_by_size(scene: Scene) -> Proposals:
     already = stated if isinstance(stated, int | float) and not isinstance(stated, bool) else 0
     size = USUAL_GIB if lacking is None else -(-lacking // GIB)
     after = {engine_path(scene.card, "cpu_offload_gb"): int(already) + size}
-    return Proposals(changes=(change("offload", scene.card, dict(after), lacks=(WEIGHTS_ON_HOST,)),))
+    return Proposals(changes=(_off(scene, dict(after)),))
 
 
 def _device_map(scene: Scene) -> Proposals:
     if scene.option("device_map") == "auto":
         return Proposals(notes=(ALREADY(found="device_map: auto"),))
     path = engine_path(scene.card, "device_map")
-    return Proposals(changes=(change("offload", scene.card, {path: "auto"}, lacks=(WEIGHTS_ON_HOST,)),))
+    return Proposals(changes=(_off(scene, {path: "auto"}),))
 
 
 def _layers(scene: Scene) -> Proposals:
@@ -76,6 +82,6 @@ def _layers(scene: Scene) -> Proposals:
     changes += [change("offload", card, {path: count}) for count in counts if 0 < count < most]
     if architecture and any(parameter.role == "expert" for parameter in architecture.parameters):
         changes.append(change("offload", card, {llama_path(scene, "cpu_moe"): True}))
-    if llama_value(scene, "kv_offload") is None and llama_value(scene, "no_kv_offload") is None:
+    if all(llama_value(scene, name) is None for name in ("kv_offload", "no_kv_offload", "nkvo")):
         changes.append(change("offload", card, {llama_path(scene, "no_kv_offload"): True}))
     return Proposals(changes=tuple(changes))

@@ -19,7 +19,7 @@ DEGREES = (2, 4, 8)
 NOT_APPLICABLE = template("alternatives.placement-none", "the card writes placement: none")
 ONE_GPU = template(
     "alternatives.no-more-gpus",
-    "{gpus} GPUs are at hand, and every other division needs more",
+    "GPUs at hand: {gpus}; every other division needs more, or could not keep the load",
     "name more of them with --gpu NAMExN, or an offer that has more",
 )
 FIELDS = ("tensor_parallel", "pipeline_parallel", "data_parallel")
