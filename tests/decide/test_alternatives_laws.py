@@ -70,7 +70,7 @@ def served(draw):
 def trained(draw):
     method = draw(st.sampled_from(["full", "lora"]))
     training = {"method": method, "optimizer": draw(st.sampled_from(["adamw", "adamw_8bit"]))}
-    training |= draw(st.sampled_from([{}, {"gradient_checkpointing": True}, {"gradient-checkpointing": False}]))
+    training |= draw(st.sampled_from([{}, {"gradient_checkpointing": True}, {"Gradient-Checkpointing": False}]))
     document = {
         **COMMON,
         "task": "fine-tuning",

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from capienza.card.model import Card, Engine, Placement, Training
+from capienza.card.model import Card, Placement, Training
 from capienza.card.options import plain_name
 from capienza.decide.alternatives.gpu import Gpu
 from capienza.decide.alternatives.requirement import keeps_requirement
@@ -158,8 +158,3 @@ def _written(card: Card, path: str, value: Value) -> Card:
 def _with(options: dict[str, Any], name: str, value: Value) -> dict[str, Any]:
     changed = {key: kept for key, kept in options.items() if key != name or value is not None}
     return changed if value is None else {**changed, name: value}
-
-
-def engine_named(card: Card) -> Engine | None:
-    """The engine of an inference card."""
-    return card.engine if card.task == "inference" else None

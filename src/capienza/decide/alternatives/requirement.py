@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from capienza.card.model import Card, Placement
+from capienza.card.options import plain_name
 
 SAME = (
     "name", "task", "tokens", "concurrency", "reserve", "margin", "quality", "host", "budget", "calendar",
@@ -28,7 +29,7 @@ def requirement(card: Card) -> dict[str, Any]:
     found["engine"] = (card.engine.name, card.engine.version) if card.engine else None
     training = card.training
     if training is not None:
-        kept = {name: value for name, value in training.options.items() if name.replace("-", "_") not in RECIPE}
+        kept = {name: value for name, value in training.options.items() if plain_name(name) not in RECIPE}
         found["training"] = (training.method, training.rank, kept)
     elif card.task == "fine-tuning":
         found["training"] = (None, None, {})

@@ -50,7 +50,7 @@ def whole_prompts(scene: Scene) -> Iterator[Value]:
     least = _prompt(required) if required else None
     if least is None or required is None:
         return iter(())
-    return (size for size in (*PREFILLS[:3], least) if size >= least)
+    return (size for size in dict.fromkeys((*PREFILLS[:3], least)) if size >= least)
 
 
 def on(_scene: Scene) -> Iterable[Value]:

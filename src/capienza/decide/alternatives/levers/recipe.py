@@ -94,7 +94,7 @@ def optimizers(scene: Scene) -> Proposals:
 @only_training
 def losses(scene: Scene) -> Proposals:
     """A loss that never holds all logits at once."""
-    path, current = training_path(scene.card, "loss"), scene.recipe("loss")
+    path, current = training_path(scene.card, "loss"), str(scene.recipe("loss")).casefold()
     return Proposals(
         changes=tuple(
             change("loss", scene.card, {path: name}, ("logits_and_loss", "evaluation"))
@@ -106,7 +106,7 @@ def losses(scene: Scene) -> Proposals:
 
 def training_attention(scene: Scene) -> Proposals:
     """Kernels that do not keep the matrix of scores."""
-    path, current = training_path(scene.card, "attention"), scene.recipe("attention")
+    path, current = training_path(scene.card, "attention"), str(scene.recipe("attention")).casefold()
     return Proposals(
         changes=tuple(
             change("attention", scene.card, {path: name}, ("activations",)) for name in ATTENTIONS if name != current
