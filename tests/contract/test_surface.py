@@ -21,6 +21,7 @@ SURFACE = {
     "capienza decide": {"CARDS", "--offers", "--evidence", "--out", "--why", "--keep", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
     "capienza diagnose": {"LOG", *COMMON},
+    "capienza alternatives": {"CARD", "--gpu", "--offer", "--offers", "--failed", "--evidence", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},
     "capienza calibrate": {"FILES", "--lang", "--help"},
     "capienza card": {"--lang", "--help"},

@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from capienza.api.alternating import alternatives as alternatives
     from capienza.api.calculator import arithmetic as arithmetic
     from capienza.api.cards import card_check as card_check
     from capienza.api.cards import card_findings as card_findings
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from capienza.api.validating import validate as validate
 
 _HOMES = {
+    "alternatives": "alternating",
     "arithmetic": "calculator",
     "calibrate": "validating",
     "card_check": "cards",
@@ -70,6 +72,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "alternatives",
     "arithmetic",
     "calibrate",
     "card_check",

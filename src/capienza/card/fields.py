@@ -216,6 +216,12 @@ FIELDS: tuple[Field, ...] = (
     Field("training.method", text(), "How the model is trained.", "lora"),
     Field("training.rank", _COUNT, "Rank of the adapters.", "16"),
     Field("training.optimizer", text(), "The optimizer.", "adamw"),
+    Field(
+        "allocator",
+        text(),
+        "Settings of PyTorch's allocator, as the environment variable PYTORCH_CUDA_ALLOC_CONF takes them.",
+        "expandable_segments:True",
+    ),
     *_amount(
         "reserve",
         "A first guess for everything that is not weights, chosen by you; it enters no computed peak.",

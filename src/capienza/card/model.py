@@ -187,7 +187,10 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload. `file` is where it was read from, `sha256` the digest of its bytes."""
+    """One workload. `file` is where it was read from, `sha256` the digest of its bytes.
+
+    `allocator` are the settings of PyTorch's allocator, as its own environment variable takes them.
+    """
 
     name: str
     model: ModelRef
@@ -199,6 +202,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     microbatch: int | None = None
     accumulation: int | None = None
     training: Training | None = None
+    allocator: str | None = None
     reserve: Reasoned | None = None
     margin: Reasoned | None = None
     quality: Quality | NotApplicable | None = None

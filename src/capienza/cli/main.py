@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": ("capienza.cli.plan", "Cost and calendar: steps, finish, and the bill of each offer."),
     "limits": ("capienza.cli.limits", "The largest length and concurrency that a GPU takes."),
     "diagnose": ("capienza.cli.diagnose", "Which phase of a run failed, from its log, and what explains it."),
+    "alternatives": ("capienza.cli.alternatives", "Exactly one change each: what it does to every phase."),
     "validate": ("capienza.cli.validate", "The predictor against measured cases."),
     "calibrate": ("capienza.cli.calibrate", "Recompute the ceilings from measured cases."),
     "card": ("capienza.cli.card", "Write, check and document workload cards."),

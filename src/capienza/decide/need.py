@@ -90,7 +90,7 @@ def gpu_names(claim: GpuClaim) -> tuple[str, ...]:
 
 
 def configuration_of(card: Card) -> str:
-    """Engine options, training recipe and placement of the card, as one comparable text."""
+    """Engine options, training recipe, allocator and placement of the card, as one comparable text."""
     settings: dict[str, object] = {}
     if card.engine:
         settings |= {f"engine.{name}": value for name, value in card.engine.options.items()}
@@ -99,6 +99,7 @@ def configuration_of(card: Card) -> str:
         settings |= {f"training.{name}": value for name, value in (recipe | card.training.options).items()}
     if card.task == "fine-tuning":
         settings["accumulation"] = card.accumulation
+    settings["allocator"] = card.allocator
     if isinstance(card.placement, Placement):
         for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel"):
             degree = getattr(card.placement, name)

@@ -1,0 +1,1 @@
+"""One file for each family of changes; `table.LEVERS` lists them by kind."""

@@ -1,0 +1,78 @@
+"""What evidence a change invalidates, by the scopes that `decide` asks of it.
+
+A criterion is touched where one of the fields of its scope becomes another, or where rules speak of another
+combination. A record is lost where it covers the need before and not after: it is judged by the fields of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from capienza.decide.alternatives.predicted import Predicted
+from capienza.decide.criteria.compatibility import FIELDS as COMPATIBILITY_FIELDS
+from capienza.decide.criteria.quality import FIELDS as QUALITY_FIELDS
+from capienza.decide.runs import RUN_FIELDS
+from capienza.evidence.record import Record, RecordKind, Scope
+from capienza.evidence.scope import first_gap
+
+Subject = Literal["quality", "compatibility", "measurements"]
+FIELDS: dict[Subject, tuple[str, ...]] = {
+    "quality": QUALITY_FIELDS,
+    "compatibility": COMPATIBILITY_FIELDS,
+    "measurements": RUN_FIELDS,
+}
+COMBINATION = "combination"
+SUBJECT_OF: dict[RecordKind, Subject] = {
+    "measurement": "measurements",
+    "quality_result": "quality",
+    "outputs": "quality",
+    "document": "compatibility",
+}
+"""The kinds of records that a configuration can leave behind, and what they speak of."""
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of evidence that no longer counts: the fields of its scope that become others, and the records."""
+
+    subject: Subject
+    fields: tuple[str, ...]
+    records: tuple[str, ...] = ()
+
+
+def lost(before: Predicted, after: Predicted, records: Iterable[Record]) -> tuple[Lost, ...]:
+    """What the change invalidates; every subject of which a field changes, with the records that are lost."""
+    changed = _changed(before.needs, after.needs)
+    gone = [record for record in records if _is_lost(record, before.needs, after.needs)]
+    found = []
+    for subject, fields in FIELDS.items():
+        touched = [field for field in fields if field in changed]
+        if subject == "compatibility" and before.subjects != after.subjects:
+            touched.append(COMBINATION)
+        if touched:
+            ids = tuple(sorted(record.id for record in gone if SUBJECT_OF.get(record.kind) == subject))
+            found.append(Lost(subject=subject, fields=tuple(touched), records=ids))
+    return tuple(found)
+
+
+def _changed(before: tuple[Scope, ...], after: tuple[Scope, ...]) -> frozenset[str]:
+    """The fields that are asked for with other values."""
+    return frozenset(
+        field
+        for field in Scope.__struct_fields__
+        if {getattr(need, field) for need in before} != {getattr(need, field) for need in after}
+    )
+
+
+def _is_lost(record: Record, before: tuple[Scope, ...], after: tuple[Scope, ...]) -> bool:
+    subject = SUBJECT_OF.get(record.kind)
+    if subject is None:
+        return False
+    fields = FIELDS[subject]
+    return _covers(record, before, fields) and not _covers(record, after, fields)
+
+
+def _covers(record: Record, needs: tuple[Scope, ...], fields: tuple[str, ...]) -> bool:
+    return any(first_gap(record, need, fields) is None for need in needs)
