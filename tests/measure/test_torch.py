@@ -146,7 +146,7 @@ def test_the_peaks_of_used_cards_begin_anew(cuda):
     }
     assert sorted(second.values()) == [300, 600]
     (device,) = {meter.device for meter in first}
-    assert len(device) == 16
+    assert len(device) == 64
     assert "0000" not in device
 
 

@@ -17,7 +17,7 @@ from capienza.errors import Message, template
 from capienza.ledger.phase import Phase
 from capienza.measure.readings import Counter, Readings
 
-FILE = re.compile(r"readings\.[0-9]+(\.[0-9-]+)?\.jsonl")
+FILE = re.compile(r"readings\.[0-9]+(\.[0-9]+\.[0-9]+)?\.jsonl")
 ORDER = {phase.value: index for index, phase in enumerate(Phase)}
 
 RANKS_MISSING = template(

@@ -157,4 +157,4 @@ def _writer(folder: Path, rank: int) -> Writer:
     try:
         return Writer(folder / f"readings.{rank}.jsonl", rank=rank)
     except FileExistsError:
-        return Writer(folder / f"readings.{rank}.{os.getpid()}-{time.time_ns()}.jsonl", rank=rank)
+        return Writer(folder / f"readings.{rank}.{os.getpid()}.{time.time_ns()}.jsonl", rank=rank)

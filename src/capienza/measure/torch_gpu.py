@@ -8,10 +8,10 @@ that did not import it has nothing there.
 from __future__ import annotations
 
 import functools
-import hashlib
 import sys
 from typing import Any
 
+from capienza.canon import digest_bytes
 from capienza.measure.meter import Meter
 
 SOURCE = "torch.cuda.memory_stats: {key}.all.peak, reset at each phase"
@@ -41,6 +41,6 @@ def _meter(name: str, index: int) -> Meter:
 
 
 def _digest(uuid: Any) -> str | None:
-    """Which card it is, without naming it."""
+    """Which card it is, without naming it: the digest of its UUID as the driver writes it."""
     text = str(uuid or "").removeprefix("GPU-")
-    return hashlib.sha256(f"GPU-{text}".encode()).hexdigest()[:16] if text else None
+    return digest_bytes(f"GPU-{text}".encode()) if text else None
