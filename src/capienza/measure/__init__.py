@@ -1,0 +1,1 @@
+"""Run a command and keep what was really used: counters with clock, unit and scope, by phase, per GPU."""
