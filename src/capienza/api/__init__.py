@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from capienza.api.catalogue import devices as devices
     from capienza.api.deciding import decide as decide
     from capienza.api.deciding import keep_decision as keep_decision
+    from capienza.api.diagnosing import diagnose as diagnose
     from capienza.api.limiting import limits as limits
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
@@ -46,6 +47,7 @@ _HOMES = {
     "card_schema": "cards",
     "decide": "deciding",
     "devices": "catalogue",
+    "diagnose": "diagnosing",
     "doctor": "probing",
     "evidence_add": "recording",
     "evidence_export": "recording",
@@ -72,6 +74,7 @@ __all__ = [
     "card_schema",
     "decide",
     "devices",
+    "diagnose",
     "doctor",
     "evidence_add",
     "evidence_export",
