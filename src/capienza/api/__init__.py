@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from capienza.api.deciding import keep_decision as keep_decision
     from capienza.api.diagnosing import diagnose as diagnose
     from capienza.api.limiting import limits as limits
+    from capienza.api.measuring import measure as measure
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
@@ -56,6 +57,7 @@ _HOMES = {
     "evidence_verify": "recording",
     "keep_decision": "deciding",
     "limits": "limiting",
+    "measure": "measuring",
     "offers": "offer_files",
     "offers_check": "offer_files",
     "offers_import": "offer_files",
@@ -83,6 +85,7 @@ __all__ = [
     "evidence_verify",
     "keep_decision",
     "limits",
+    "measure",
     "offers",
     "offers_check",
     "offers_import",
