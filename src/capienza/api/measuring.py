@@ -21,7 +21,7 @@ from capienza.measure.measured import Compared, Measured
 from capienza.measure.observed import Part, beside
 from capienza.measure.record import sealed_record, used_gpus
 from capienza.measure.run import LEFT_FILE, Run, make_folder, remove_empty, run_command
-from capienza.measure.stage import Coverage, Name, Stage, stage_of
+from capienza.measure.stage import Name, Stage, stage_of
 
 RUNS, EVIDENCE = "runs", "evidence"
 SUMMARY = "run.json"
@@ -47,8 +47,9 @@ def measure(
 ) -> Measured:
     """Run a command for a stage of a card, measure it, and write its record into the folder `evidence` (None: nowhere).
 
-    `plan` is the id of a plan record, or its beginning: the run is one of those that it announced. `ended` is told
-    the command's exit code before anything is made of the run. Raises `CapienzaError` for what keeps the command from starting; once it has started, what goes wrong is a finding.
+    `plan` is the id of a plan record, or its beginning: the run is one of those that it announced. `ended` is told the
+    command's exit code before anything is made of the run. Raises `CapienzaError` for what keeps the command from
+    starting; once it has started, what goes wrong is a finding.
     """
     read = card if isinstance(card, Card) else load_card(card)
     wanted = stage_of(read, stage)
@@ -77,12 +78,11 @@ def _told(card: Card, stage: Stage, run: Run, evidence: Path | None, plan: str |
     except CapienzaError as error:
         findings.append(NO_PREDICTION(reason=error.message))
         need, parts, phases = _bare_scope(card), (), ()
-    summary = Measured(
-        card=card, stage=stage, run=run, coverage=Coverage(tokens=None, concurrency=None, microbatch=None, is_covered=None),
-        plan=plan, record=None, record_path=None, parts=parts, phases=phases, findings=tuple(findings),
-    )  # fmt: skip
     sealed = sealed_record(run, card, stage, need, plan)
-    summary = msgspec.structs.replace(summary, coverage=sealed.coverage, findings=(*findings, *sealed.findings))
+    summary = Measured(
+        card=card, stage=stage, run=run, coverage=sealed.coverage, plan=plan, record=None, record_path=None,
+        parts=parts, phases=phases, findings=(*findings, *sealed.findings),
+    )  # fmt: skip
     # The summary is one of the files that the record names by digest, so it is written first and knows no record.
     problem = _write_summary(summary)
     if problem is not None:

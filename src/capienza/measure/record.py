@@ -139,9 +139,9 @@ def _claims(run: Run, gpus: list[RunGpu]) -> Iterator[Claim]:
             )  # fmt: skip
     for number, gpu in enumerate(gpus):
         if gpu.reported_bytes:
-            basis = f"ecc {gpu.ecc}" if gpu.ecc else None
+            ecc = f"ecc {gpu.ecc}" if gpu.ecc else None
             yield Claim(
-                quantity="gpu_reported_bytes", value=gpu.reported_bytes, unit=BYTES, gpu_index=number, basis=basis
+                quantity="gpu_reported_bytes", value=gpu.reported_bytes, unit=BYTES, gpu_index=number, basis=ecc
             )
         if gpu.cuda_total_bytes:
             yield Claim(quantity="cuda_total_bytes", value=gpu.cuda_total_bytes, unit=BYTES, gpu_index=number)
@@ -164,7 +164,7 @@ def _gpu_key(gpus: list[RunGpu], findings: list[Message]) -> str | None:
     if not gpus:
         findings.append(NO_GPU_USED())
         return None
-    keys = {gpu.keys[0] if len(gpu.keys) == 1 else None for gpu in gpus}
+    keys: set[str | None] = {gpu.keys[0] if len(gpu.keys) == 1 else None for gpu in gpus}
     profiles = {gpu.profile for gpu in gpus}
     key = keys.pop() if len(keys) == 1 else None
     if key is None or len(profiles) != 1:

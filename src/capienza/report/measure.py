@@ -128,7 +128,8 @@ def _peaks(run: Run, say: Say) -> list[Block]:
 def _phases(found: Measured, say: Say) -> list[Block]:
     rows = []
     for row in found.phases:
-        for counter, observed in [*row.observed_bytes.items()] or [("", None)]:
+        read: list[tuple[str, int | None]] = [*row.observed_bytes.items()]
+        for counter, observed in read or [("", None)]:
             difference = None if observed is None or row.expected_bytes is None else observed - row.expected_bytes
             rows.append(
                 (
