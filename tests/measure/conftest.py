@@ -131,7 +131,9 @@ class Machine:
         records = sorted((self.folder / "evidence").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
         documents = [json.loads(path.read_text()) for path in records]
         measured = [one for one in documents if one["kind"] == "measurement"]
-        return Ended(code, out, err, json.loads(run.read_text()) if run.exists() else {}, (measured or [{}])[-1], folder)
+        return Ended(
+            code, out, err, json.loads(run.read_text()) if run.exists() else {}, (measured or [{}])[-1], folder
+        )
 
 
 @pytest.fixture

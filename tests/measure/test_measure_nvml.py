@@ -1,8 +1,7 @@
-"""The real nvidia-ml-py against NVML's symbols: two GPUs, MIG, a foreign process, a lost GPU, refusals; and `decide`."""
+"""The real nvidia-ml-py against NVML's symbols: two GPUs, MIG, foreign processes, a lost GPU; and `decide`."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 
 import pytest
@@ -81,7 +80,9 @@ def test_out_of_memory_beside_a_foreign_process_proves_nothing_of_the_load(machi
     other = subprocess.Popen(["sleep", "60"])
     try:
         machine.gpus({"used": 30 * GIB, "procs": f"{other.pid}:{30 * GIB}"})
-        ended = machine.measure("--", *machine.script(OOM.replace("use(0, 40)", f"use(0, 40, also=',{other.pid}:999')")))
+        ended = machine.measure(
+            "--", *machine.script(OOM.replace("use(0, 40)", f"use(0, 40, also=',{other.pid}:999')"))
+        )
     finally:
         other.kill()
         other.wait()
@@ -188,7 +189,6 @@ def test_a_planned_run_counts_only_with_the_others(machine):
     assert ended.code == 0, ended.err.decode()
     assert plan in ended.record["inputs"]
     assert memory_of(machine).truth is Truth.UNKNOWN
-    os.remove(machine.folder / "nvml.state")
     machine.gpus({})
     machine.measure("--plan", plan[:10], "--", *machine.script(WHOLE))
     assert memory_of(machine).truth is Truth.TRUE, memory_of(machine).reasons

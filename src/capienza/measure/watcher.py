@@ -1,7 +1,7 @@
 """The thread that reads along: lines of the output become phases, dimensions, and the facts of a diagnosis.
 
-It never holds up the output. What comes faster than it can be read is left out beyond a bound, and counted; the log has
-it all the same. Legend: a phase lasts from the line that tells it until the next one. A server that is ready answers
+It never holds up the output. Of what comes faster than it can be read the newest is kept, within a bound, and the rest is
+counted: how a run ends is told last. The log has it all the same. Legend: a phase lasts from the line that tells it until the next one. A server that is ready answers
 requests whose prefill and decode run side by side, and a trainer's loop prints nothing within a step: when they have
 shown that they work, the time since counts for each of their phases.
 """
@@ -23,7 +23,8 @@ from capienza.measure.observed import Observed
 from capienza.measure.readings import Writer
 from capienza.measure.usage import Usage
 
-MAX_WAITING_BYTES = 8 * 1024 * 1024
+MAX_WAITING_BYTES = 1024 * 1024
+PIECE_BYTES = 64 * 1024
 CATCH_UP_SECONDS = 5.0
 READY = ""
 SERVING = ("prefill", "decode")
@@ -49,6 +50,7 @@ class Watcher:
         self._streams = {stream: (LineReader(), FactReader()) for stream in (1, 2)}
         self._pieces: deque[tuple[float, int, bytes]] = deque()
         self._waiting = 0
+        self._torn: set[int] = set()
         self._more = threading.Condition()
         self._is_ended = False
         self._phase: str | None = None
@@ -64,12 +66,17 @@ class Watcher:
 
     def take(self, stream: int, piece: bytes) -> None:
         """Take a piece; it returns at once."""
+        now = self._writer.now()
         with self._more:
-            if self._waiting + len(piece) > MAX_WAITING_BYTES:
-                self.skipped_bytes += len(piece)
-                return
-            self._pieces.append((self._writer.now(), stream, piece))
-            self._waiting += len(piece)
+            for start in range(0, len(piece), PIECE_BYTES):
+                part = piece[start : start + PIECE_BYTES]
+                self._pieces.append((now, stream, part))
+                self._waiting += len(part)
+            while self._waiting > MAX_WAITING_BYTES:
+                _, torn, lost = self._pieces.popleft()
+                self._waiting -= len(lost)
+                self.skipped_bytes += len(lost)
+                self._torn.add(torn)
             self._more.notify()
 
     def finish(self) -> Diagnosis:
@@ -79,9 +86,9 @@ class Watcher:
             self._more.notify()
         self._thread.join(CATCH_UP_SECONDS)
         with self._more:
-            self.skipped_bytes += sum(len(piece) for _, _, piece in self._pieces)
+            self.skipped_bytes += self._waiting
             self._pieces.clear()
-        self._thread.join()
+        self._thread.join(CATCH_UP_SECONDS)
         for lines, facts in self._streams.values():
             self._facts(facts.read(self._seen(lines.close())))
             self._facts(facts.close())
@@ -104,11 +111,12 @@ class Watcher:
                 if not self._pieces:
                     return
                 now, stream, piece = self._pieces.popleft()
-            lines, facts = self._streams[stream]
-            for start in range(0, len(piece), 65536):
-                self._facts(facts.read(self._seen(lines.feed(piece[start : start + 65536]))), now)
-            with self._more:
                 self._waiting -= len(piece)
+                is_torn = stream in self._torn
+                self._torn.discard(stream)
+            lines, facts = self._streams[stream]
+            # After a gap the line before it has no end: the two halves are none together.
+            self._facts(facts.read(self._seen(lines.feed(b"\n" + piece if is_torn else piece))), now)
 
     def _seen(self, lines: Iterator[Line]) -> Iterator[Line]:
         for line in lines:
