@@ -1,4 +1,4 @@
-"""What may happen to a run: kills, signals, full disks, lost readers, floods. The command's own end is what comes out."""
+"""What may happen to a run: kills, signals, full disks, lost readers, floods. What comes out is the command's own end."""
 
 from __future__ import annotations
 
