@@ -1,4 +1,4 @@
-"""What may happen to a run: kills, signals, full disks, lost readers, floods. What comes out is the command's own end."""
+"""What may happen to a run: kills, signals, full disks, lost readers, floods. Its own exit code is what comes out."""
 
 from __future__ import annotations
 
@@ -139,7 +139,9 @@ def test_a_signal_to_measure_reaches_the_command(bare_machine, number):
 
 
 def test_ctrl_c_ends_the_command_and_not_the_measuring(bare_machine):
-    script = "import time; print('on', flush=True)\ntry: time.sleep(100)\nexcept KeyboardInterrupt: raise SystemExit(9)"
+    script = (
+        "import time\ntry:\n  print('on', flush=True); time.sleep(100)\nexcept KeyboardInterrupt: raise SystemExit(9)"
+    )
     process = bare_machine.start("--", sys.executable, "-c", script, start_new_session=True)
     process.stdout.readline()
     os.killpg(process.pid, signal.SIGINT)

@@ -7,29 +7,30 @@ of their own, which are set side by side by the moment each began. Readings of o
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from capienza.errors import InputError, Message
 from capienza.evidence.vocabulary import PHASES
+from capienza.measure.merge import FILE, merged
 from capienza.measure.readings import Readings, Span
 
+SAMPLED = "readings.jsonl"
 WHOLE_RUN = "run"
 MAX_SPANS = 1_000_000
 
 
 class PhasePeak(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest reading of one counter in one phase; `phase` "run" is the whole of it."""
+    """The largest reading of one counter in one phase; `phase` "run" is the whole of it, `at` when it was read."""
 
     phase: str
     counter: str
     scope: str
     unit: str
     value: int
-    at: float
+    at: float | None
     source: str
     readings: int
 
@@ -42,35 +43,54 @@ class Peaks(msgspec.Struct, frozen=True):
     notes: tuple[Message, ...]
 
 
-def peaks_of(folder: Path) -> Peaks:
-    """The peaks of every file of readings in a run's folder. A file that is none is a finding, and left out."""
-    files: list[tuple[Readings, float]] = []
+def peaks_of(folder: Path, scopes: Mapping[str, str]) -> Peaks:
+    """The peaks of all readings in a run's folder. A file that is none is a finding, and left out.
+
+    `scopes` says which GPU has which digest of its UUID: processes number their GPUs on their own.
+    """
     notes: list[Message] = []
-    started: datetime.datetime | None = None
-    for path in sorted(folder.glob("readings*.jsonl"), key=lambda path: (len(path.name), path.name)):
-        if "-" in path.stem:  # a closed part of another file
-            continue
-        try:
-            found = Readings(path)
-        except InputError as error:
-            notes.append(error.message)
-            continue
-        started = started or found.header.started
-        files.append((found, (found.header.started - started).total_seconds()))
-    spans = _spans(files, notes)
+    sampled = _opened(folder / SAMPLED, notes)
+    others = [_opened(path, notes) for path in sorted(folder.iterdir()) if FILE.fullmatch(path.name)]
+    files = [one for one in (sampled, *others) if one is not None]
+    started = files[0].header.started if files else None
+    shifts = [(one, (one.header.started - started).total_seconds()) for one in files if started is not None]
+    spans = _spans(shifts, notes)
     best: dict[tuple[str, str, str], PhasePeak] = {}
-    for found, shift in files:
-        try:
-            for peak in _of_file(found, shift, spans):
-                key = peak.phase, peak.counter, peak.scope
-                known = best.get(key)
-                best[key] = peak if known is None else _larger(known, peak)
-        except InputError as error:
-            notes.append(error.message)
-        notes += found.findings
+    try:
+        found = [*(_of_file(sampled, spans) if sampled else ()), *_from_inside(folder, scopes, notes)]
+    except InputError as error:
+        notes.append(error.message)
+        found = []
+    for peak in found:
+        key = peak.phase, peak.counter, peak.scope
+        best[key] = _larger(best[key], peak) if key in best else peak
+    notes += [note for one in files for note in one.findings]
     order = [*PHASES, WHOLE_RUN]
     peaks = sorted(best.values(), key=lambda peak: (order.index(peak.phase), peak.counter, peak.scope))
     return Peaks(tuple(peaks), _durations(spans), tuple(dict.fromkeys(notes)))
+
+
+def _opened(path: Path, notes: list[Message]) -> Readings | None:
+    try:
+        return Readings(path)
+    except InputError as error:
+        notes.append(error.message)
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def _from_inside(folder: Path, scopes: Mapping[str, str], notes: list[Message]) -> Iterator[PhasePeak]:
+    """The peaks that instrumented processes state of their own phases."""
+    inside = merged(folder)
+    notes += inside.findings
+    for peak in inside.peaks:
+        if peak.phase in PHASES:
+            own = "process:command" if peak.gpu is None else f"gpu:{peak.gpu}"
+            yield PhasePeak(
+                phase=peak.phase, counter=peak.counter, scope=scopes.get(peak.device or "", own), unit="B",
+                value=peak.peak_bytes, at=None, source=peak.source, readings=peak.count,
+            )  # fmt: skip
 
 
 def _spans(files: list[tuple[Readings, float]], notes: list[Message]) -> list[Span]:
@@ -94,13 +114,13 @@ def _durations(spans: list[Span]) -> dict[str, float]:
     return found
 
 
-def _of_file(found: Readings, shift: float, spans: list[Span]) -> Iterator[PhasePeak]:
+def _of_file(found: Readings, spans: list[Span]) -> Iterator[PhasePeak]:
     """Go through the readings once. For each counter, the spans that have begun and are not over yet are open."""
     state: dict[tuple[str, str], tuple[int, list[Span]]] = {}
     best: dict[tuple[str, str, str], PhasePeak] = {}
     for one in found.readings():
         counter = one.counter
-        first, last = one.first + shift, one.last + shift
+        first, last = one.first, one.last
         begun, open_spans = state.get((counter.name, counter.scope), (0, []))
         while begun < len(spans) and spans[begun].start <= last:
             open_spans = [*open_spans, spans[begun]]

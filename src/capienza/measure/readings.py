@@ -51,13 +51,18 @@ class Header(msgspec.Struct, frozen=True):
     rank: int | None = None
 
 
-class Counter(msgspec.Struct, frozen=True):
-    """What is counted, in which unit, for which scope ("gpu:0", "process:4711"), and by which call."""
+class Counter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is counted, in which unit, for which scope ("gpu:0", "process:4711"), and by which call.
+
+    `peak_of`: each reading is the peak of one whole phase of that name. `device`: digest of the GPU's UUID.
+    """
 
     name: str
     unit: str
     scope: str
     source: str
+    peak_of: str | None = None
+    device: str | None = None
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -120,12 +125,14 @@ class Writer:
         """Seconds since `started`."""
         return time.monotonic() - self._zero
 
-    def counter(self, name: str, unit: str, scope: str, source: str) -> int:
+    def counter(
+        self, name: str, unit: str, scope: str, source: str, *, peak_of: str | None = None, device: str | None = None
+    ) -> int:
         """State a counter and return its number."""
+        stated = msgspec.to_builtins(Counter(name, unit, scope, source, peak_of, device))
         with self._lock:
             number = len(self._runs)
-            line = {"counter": number, "name": name, "unit": unit, "scope": scope, "source": source}
-            self._names.append(msgspec.json.encode(line) + b"\n")
+            self._names.append(msgspec.json.encode({"counter": number, **stated}) + b"\n")
             self._runs.append(_Run())
             self._put(self._names[-1])
             return number
@@ -282,14 +289,14 @@ class Readings:
 
     def phases(self) -> tuple[Span, ...]:
         """Every phase, by its start; one that was written with and without its end counts once, with it."""
-        spans: dict[tuple[str, float, str], Span] = {}
+        spans: dict[tuple[str, float, str, int | None], Span] = {}
         for place, line in self._lines():
             if "phase" in line:
                 try:
                     span = _span(line)
                 except (KeyError, TypeError, ValueError) as error:
                     raise InputError(NOT_READINGS(problem=str(error)[:200]), place) from error
-                spans[span.phase, span.start, span.source] = span
+                spans[span.phase, span.start, span.source, span.step] = span
         return tuple(sorted(spans.values(), key=lambda span: span.start))
 
     def _lines(self) -> Iterator[tuple[Place, dict[str, object]]]:

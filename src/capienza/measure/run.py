@@ -27,14 +27,14 @@ from capienza.measure.child import Child, Log
 from capienza.measure.environment import Environment, child_variables, environment_of
 from capienza.measure.nvml import Nvml, open_nvml
 from capienza.measure.observed import Observed
-from capienza.measure.peaks import Peaks, peaks_of
+from capienza.measure.peaks import SAMPLED, Peaks, peaks_of
 from capienza.measure.readings import Writer
 from capienza.measure.sampler import Other, Sampler
 from capienza.measure.tree import Tree
 from capienza.measure.usage import USAGE_FILE, Executed
 from capienza.measure.watcher import Watcher
 
-OUTPUT, READINGS, ENVIRONMENT = "output.log", "readings.jsonl", "environment.json"
+OUTPUT, READINGS, ENVIRONMENT = "output.log", SAMPLED, "environment.json"
 ENVIRONMENT_SECONDS = 60.0
 SWITCH_SECONDS = 0.0005
 """How long a thread may compute before another one gets its turn: output must not wait for the reading of lines."""
@@ -156,8 +156,8 @@ def run_command(
         notes.append(LEFT_FILE(file=READINGS, problem=error.strerror or str(error)))
     log.sync()
     watcher.usage.file(folder / USAGE_FILE)
-    peaks = _peaks(folder, notes)
     environment = looked[0] if looked else environment_of(command, {}, None)
+    peaks = _peaks(folder, {gpu.uuid_sha256[:16]: gpu.scope for gpu in environment.gpus if gpu.uuid_sha256}, notes)
     outcome, findings = _outcome(exit_code, child.interrupts, diagnosis, sampler)
     if sampler.longest_gap_seconds > MAX_GAP_SECONDS:
         findings.append(GAP(seconds=f"{sampler.longest_gap_seconds:.1f}"))
@@ -214,9 +214,9 @@ def _look_around(
         notes.append(LEFT_FILE(file=ENVIRONMENT, problem=error.strerror or str(error)))
 
 
-def _peaks(folder: Path, notes: list[Message]) -> Peaks:
+def _peaks(folder: Path, scopes: dict[str, str], notes: list[Message]) -> Peaks:
     try:
-        return peaks_of(folder)
+        return peaks_of(folder, scopes)
     except OSError as error:
         notes.append(LEFT_FILE(file=READINGS, problem=error.strerror or str(error)))
         return Peaks((), {}, ())

@@ -1,9 +1,9 @@
 """The thread that reads along: lines of the output become phases, dimensions, and the facts of a diagnosis.
 
-It never holds up the output. Of what comes faster than it can be read the newest is kept, within a bound, and the rest is
-counted: how a run ends is told last. The log has it all the same. Legend: a phase lasts from the line that tells it until the next one. A server that is ready answers
-requests whose prefill and decode run side by side, and a trainer's loop prints nothing within a step: when they have
-shown that they work, the time since counts for each of their phases.
+It never holds up the output. Of what comes faster than it can be read the newest is kept, within a bound, and the rest
+is counted: how a run ends is told last. The log has it all the same. Legend: a phase lasts from the line that tells it
+until the next one. A server that is ready answers requests whose prefill and decode run side by side, and a trainer's
+loop prints nothing within a step: when they have shown that they work, the time since counts for each of their phases.
 """
 
 from __future__ import annotations
