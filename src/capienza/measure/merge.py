@@ -40,7 +40,8 @@ UNFINISHED = template(
 class Peak(msgspec.Struct, frozen=True, kw_only=True):
     """The highest reading of one counter in all the phases of one name, in one process.
 
-    `gpu` counts the GPUs of the run from 0; None for main memory. `device` is the digest of its UUID. `count` is how many times the phase was read.
+    `gpu` counts the GPUs of the run from 0; None for main memory. `device`: digest of its UUID. `count` is how many
+    times the phase was read.
     """
 
     phase: str

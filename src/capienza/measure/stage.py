@@ -116,18 +116,16 @@ def tried(stage: Stage, executed: Executed) -> Coverage:
 
 
 def _short(stage: Stage, executed: Executed, findings: list[Message]) -> int:
-    """Tokens that are missing, each part by itself: a longer prompt does not make up for a shorter answer."""
+    """Tokens that are missing, each part by itself: a longer prompt does not make up for a shorter answer.
+
+    A sample of a training is one piece; where a part is not told, the whole is compared.
+    """
     wanted = stage.tokens
-    if wanted.prompt is None or wanted.output is None:
-        pairs = (("tokens", wanted.total, executed.tokens),)
-    else:
-        pairs = (  # type: ignore[assignment]
-            ("prompt", wanted.prompt, executed.prompt),
-            ("output", wanted.output, executed.output),
-        )
+    parts = (("prompt", wanted.prompt, executed.prompt), ("output", wanted.output, executed.output))
+    is_whole = stage.microbatch is not None or any(None in part for part in parts)
     missing = 0
-    for what, asked, found in pairs:
-        if found is not None and found < asked:
+    for what, asked, found in (("tokens", wanted.total, executed.tokens),) if is_whole else parts:
+        if asked is not None and found is not None and found < asked:
             missing += asked - found
             findings.append(SHORTER(what=what, executed=found, wanted=asked, stage=stage.name))
     return missing
