@@ -13,6 +13,7 @@ BLOCK = re.compile(r"```console\n\$ (capienza [^\n]*)\n(.*?)```", re.DOTALL)
 PAGES = (
     "README.md",
     "docs/tutorial/first-sizing.md",
+    "docs/howto/diagnose.md",
     "docs/howto/engine-log.md",
     "docs/howto/limits.md",
     "docs/howto/own-cases.md",

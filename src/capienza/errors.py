@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
-from capienza.units import Money, format_money, format_size
+from capienza.units import Money, format_money, format_size, telling_unit
 
 Parameter: TypeAlias = "str | int | float | bool | Money | Message | tuple[str, ...] | list[str] | None"
 
@@ -78,7 +78,7 @@ class Message(msgspec.Struct, frozen=True):
 def show_parameter(name: str, value: Parameter) -> str:
     """One parameter in English."""
     if name.endswith("_bytes") and isinstance(value, int):
-        return format_size(value)
+        return format_size(value, telling_unit(value))
     if isinstance(value, Money):
         return format_money(value)
     if isinstance(value, tuple | list):

@@ -197,6 +197,14 @@ def format_size(amount_bytes: int, unit: str = "GiB", decimals: int = 2, marks: 
     return f"{format_number(Decimal(amount_bytes) / UNITS[unit], decimals, marks)} {unit}"
 
 
+def telling_unit(amount_bytes: int) -> str:
+    """The largest of GiB, MiB, KiB and B of which an amount is at least a tenth: 2 MiB are not "0.00 GiB"."""
+    return next(
+        (unit for unit in ("GiB", "MiB", "KiB") if 10 * abs(amount_bytes) >= UNITS[unit]),
+        "B" if amount_bytes else "GiB",
+    )
+
+
 def format_money(money: Money, marks: NumberMarks = ENGLISH_MARKS) -> str:
     """Print an amount with at least two decimals and its currency."""
     exponent = money.amount.normalize().as_tuple().exponent

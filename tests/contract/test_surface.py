@@ -20,6 +20,8 @@ SURFACE = {
     "capienza plan": {"CARD", "--offers", "--evidence", *COMMON},
     "capienza decide": {"CARD", "--offers", "--evidence", "--why", "--keep", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
+    "capienza measure": {"CARD", "COMMAND", "--stage", "--evidence", "--runs", "--plan", *COMMON},
+    "capienza diagnose": {"LOG", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},
     "capienza calibrate": {"FILES", "--lang", "--help"},
     "capienza card": {"--lang", "--help"},

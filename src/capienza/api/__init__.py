@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from capienza.api.catalogue import devices as devices
     from capienza.api.deciding import decide as decide
     from capienza.api.deciding import keep_decision as keep_decision
+    from capienza.api.diagnosing import diagnose as diagnose
     from capienza.api.limiting import limits as limits
+    from capienza.api.measuring import measure as measure
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
@@ -46,6 +48,7 @@ _HOMES = {
     "card_schema": "cards",
     "decide": "deciding",
     "devices": "catalogue",
+    "diagnose": "diagnosing",
     "doctor": "probing",
     "evidence_add": "recording",
     "evidence_export": "recording",
@@ -54,6 +57,7 @@ _HOMES = {
     "evidence_verify": "recording",
     "keep_decision": "deciding",
     "limits": "limiting",
+    "measure": "measuring",
     "offers": "offer_files",
     "offers_check": "offer_files",
     "offers_import": "offer_files",
@@ -72,6 +76,7 @@ __all__ = [
     "card_schema",
     "decide",
     "devices",
+    "diagnose",
     "doctor",
     "evidence_add",
     "evidence_export",
@@ -80,6 +85,7 @@ __all__ = [
     "evidence_verify",
     "keep_decision",
     "limits",
+    "measure",
     "offers",
     "offers_check",
     "offers_import",

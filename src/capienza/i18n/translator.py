@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from capienza.errors import PHRASES, Message, Parameter, fill, show_parameter
 from capienza.i18n.catalogue import DOMAIN, LOCALES
-from capienza.units import ENGLISH_MARKS, Money, NumberMarks, format_money, format_number, format_size
+from capienza.units import ENGLISH_MARKS, Money, NumberMarks, format_money, format_number, format_size, telling_unit
 
 if TYPE_CHECKING:
     from gettext import NullTranslations
@@ -58,7 +58,7 @@ class Say:
 
     def _show(self, name: str, value: Parameter) -> str:
         if name.endswith("_bytes") and isinstance(value, int):
-            return self.size(value)
+            return self.size(value, unit=telling_unit(value))
         if isinstance(value, Money):
             return self.money(value)
         if isinstance(value, Message):

@@ -40,7 +40,8 @@ UNFINISHED = template(
 class Peak(msgspec.Struct, frozen=True, kw_only=True):
     """The highest reading of one counter in all the phases of one name, in one process.
 
-    `gpu` counts the GPUs of the run from 0; None for main memory. `count` is how many times the phase was read.
+    `gpu` counts the GPUs of the run from 0; None for main memory. `device`: digest of its UUID. `count` is how many
+    times the phase was read.
     """
 
     phase: str
@@ -48,6 +49,7 @@ class Peak(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     gpu: int | None
     rank: int
+    device: str | None
     peak_bytes: int
     count: int
 
@@ -72,6 +74,7 @@ def merged(folder: Path) -> Merged:
             source=counter.source,
             gpu=gpus.get(_card(rank, counter)),
             rank=rank,
+            device=counter.device,
             peak_bytes=value,
             count=count,
         )
