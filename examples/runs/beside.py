@@ -18,8 +18,9 @@ from pathlib import Path
 import msgspec
 
 from capienza.api import size
-from capienza.errors import template
-from capienza.ledger.ledger import Ledger
+from capienza.errors import Template, template
+from capienza.ledger.entry import Entry
+from capienza.ledger.ledger import Ledger, Total
 from capienza.ledger.phase import Phase
 from capienza.measure.merge import Peak, merged
 from capienza.predict.answer import Sizing
@@ -30,7 +31,8 @@ from capienza.units import MIB, Range
 
 HERE = Path(__file__).parent
 GGUF = HERE.parents[1] / ".demo" / "tiny-llama.gguf"
-GPU = "gpu:0"
+GPU, COUNTER = "gpu:0", "cpu_allocated"
+ACTIVATIONS = {"activations", "evaluation"}
 LIMIT_S = 300
 BUFFER = re.compile(r"(\w+) +(model|KV|compute|output) buffer size = +([0-9.]+) MiB")
 GRADIENTS = template("example.gradients", "one gradient for each trained parameter: {parameters}")
@@ -48,7 +50,7 @@ def run(folder: Path, program: str, *arguments: str) -> str:
 
 
 def predicted(sizing: Sizing) -> Ledger:
-    """The ledger of the card; gradients and states, which it still leaves open, from the parameters that are trained."""
+    """The ledger of the card; gradients and states, which it leaves open, from the parameters that are trained."""
     held = trained(sizing.card, sizing.model)
     if held is None or held.states is None:
         sys.exit("the card leaves open what is trained")
@@ -56,16 +58,18 @@ def predicted(sizing: Sizing) -> Ledger:
         "gradients": (Range.exact(held.weights.expected), GRADIENTS),
         "optimizer_states": (Range.exact(held.states.expected), STATES),
     }
-    entries = []
-    for entry in sizing.ledger.entries:
-        if entry.name in amounts:
-            amount, formula = amounts[entry.name]
-            words = formula(parameters=held.parameters)
-            entry = msgspec.structs.replace(  # noqa: PLW2901
-                entry, amount=amount, status="estimated", formula=words, needs=(), expected_proof=None
-            )
-        entries.append(entry)
-    return Ledger(entries=tuple(entries), gpus=sizing.ledger.gpus)
+    entries = tuple(
+        known(entry, *amounts[entry.name], held.parameters) if entry.name in amounts else entry
+        for entry in sizing.ledger.entries
+    )
+    return Ledger(entries=entries, gpus=sizing.ledger.gpus)
+
+
+def known(entry: Entry, amount: Range, formula: Template, parameters: int) -> Entry:
+    words = formula(parameters=parameters)
+    return msgspec.structs.replace(
+        entry, amount=amount, status="estimated", formula=words, needs=(), expected_proof=None
+    )
 
 
 def training(folder: Path, is_resident: bool) -> None:
@@ -74,16 +78,18 @@ def training(folder: Path, is_resident: bool) -> None:
     run(folder, "training.py")
     found = merged(folder)
     peaks = {(peak.phase, peak.counter): peak for peak in found.peaks}
-    rows = []
-    for name in dict.fromkeys(peak.phase for peak in found.peaks):
-        total, peak = ledger.peak(Phase(name), GPU), peaks[name, "cpu_allocated"]
-        row = (name, mib(total.amount.expected), mib(peak.peak_bytes), difference(total.amount.expected, peak))
-        rows.append((*row, *resident(peaks, name, is_resident)))
+    names = tuple(dict.fromkeys(peak.phase for peak in found.peaks))
+    totals = {name: ledger.peak(Phase(name), GPU) for name in names}
+    rows = [
+        (*beside(name, totals[name], peaks[name, COUNTER].peak_bytes), *resident(peaks, name, is_resident))
+        for name in names
+    ]
+    unknown = dict.fromkeys(entry for total in totals.values() for entry in total.missing)
     say(
         "A small training, predicted beside observed",
-        "Predicted: what is computed of it, weights, gradients and the optimizer's states. Activations, logits and "
-        "loss are not computed yet, so of forward, backward and eval it is a lower bound. Observed: "
-        f"{peaks[rows[0][0], 'cpu_allocated'].source}, peak of each phase.",
+        f"Predicted: weights, gradients and the optimizer's states. Unknown entries ({', '.join(unknown)}) "
+        "are not in it; where activations are among them it is a lower bound. Observed: "
+        f"{peaks[names[0], COUNTER].source}, peak of each phase.",
         ("phase", "predicted MiB", "observed MiB", "difference", *(["resident MiB"] if is_resident else [])),
         rows,
     )
@@ -126,8 +132,12 @@ def share(guess: float, seen: float) -> str:
     return f"{0.0 if abs(seen - guess) < 0.01 else 100 * (seen - guess) / guess:+.1f} %"
 
 
-def difference(guess: int, peak: Peak) -> str:
-    return share(guess / MIB, peak.peak_bytes / MIB)
+def beside(phase: str, total: Total, observed_bytes: int) -> tuple[str, ...]:
+    """A phase whose activations are not known has no difference: its prediction is a lower bound."""
+    guess = total.amount.expected
+    if ACTIVATIONS & set(total.missing):
+        return phase, f"at least {mib(guess)}", mib(observed_bytes), ""
+    return phase, mib(guess), mib(observed_bytes), share(guess / MIB, observed_bytes / MIB)
 
 
 def resident(peaks: dict[tuple[str, str], Peak], phase: str, is_resident: bool) -> tuple[str, ...]:

@@ -21,8 +21,10 @@ from capienza.measure.meter import Meter
 from capienza.measure.readings import Writer
 
 SYNC_SECONDS = 1.0
-GATHER_SECONDS = 0.02
+GATHER_SECONDS = 0.1
 """What comes within this time is written together."""
+ADJACENT_SECONDS = 0.0002
+"""A phase that begins so soon after another has ended takes over the counters as that end has left them."""
 UNIT = "B"
 
 NOT_WRITTEN = template(
@@ -59,6 +61,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._stopped = self._refused = False
+        self._last = 0.0
         self._thread = threading.Thread(target=self._keep_writing, name="capienza-readings", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -104,7 +107,12 @@ class Recorder:
             _say(LOST(file=self._writer.path.name, count=self._writer.lost))
 
     def _boundary(self) -> None:
-        peaks = resident.take() | torch_gpu.take() | torch_cpu.take()
+        peaks = torch_gpu.take() | torch_cpu.take()
+        if self._open:
+            peaks |= resident.take()
+        elif time.monotonic() - self._last > ADJACENT_SECONDS:
+            resident.restart()
+        self._last = time.monotonic()
         for opened in self._open:
             for meter, value in peaks.items():
                 opened.peaks[meter] = max(value, opened.peaks.get(meter, 0))

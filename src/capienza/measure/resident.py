@@ -31,6 +31,11 @@ def take() -> dict[Meter, int]:
     return {meter: int(found[1]) * 1024} if found else {}
 
 
+def restart() -> None:
+    """Begin anew without reading: what there was belongs to nobody."""
+    _reset()
+
+
 def _read(path: str) -> bytes:
     file = os.open(path, os.O_RDONLY)
     try:

@@ -25,8 +25,9 @@ class Era(msgspec.Struct, frozen=True, kw_only=True):
     `mask_is_f16`: the mask that flash attention reads is made as f16, not converted from f32 on the device.
     `has_vector_input`: every graph has a place for vectors given instead of tokens; `has_mixed_input`: one more for a
     batch of both, save for the architectures `NEVER_MIXED`. `rotates`: a quantised cache holds rotated heads.
-    `reserves_all_rows`: logits are reserved for every token of a batch unless the run says otherwise. `key_rows`: what a row of the K tensor is, which a device may complete: all heads of a token, one head, or no rows
-    at all (V has them only with "layer"). `is_fork`: ik_llama.cpp, whose graphs are its own.
+    `reserves_all_rows`: logits are reserved for every token of a batch unless the run says otherwise. `key_rows`:
+    what a row of the K tensor is, which a device may complete: all heads of a token, one head, or no rows at all
+    (V has them only with "layer"). `is_fork`: ik_llama.cpp, whose graphs are its own.
     """
 
     context_padding: int = 256
