@@ -58,8 +58,8 @@ OTHERS_HELD = template(
 )
 RECOVERED = template(
     "measure.failure-printed",
-    "the command ended well and printed a failure: {line}",
-    "look whether it went on with less than it was asked",
+    "the exit code is 0, and the output tells of a failure: {line}",
+    "look whether the command went on with less than it was asked for",
 )
 GAP = template(
     "measure.gap",
@@ -223,12 +223,14 @@ def _peaks(folder: Path, scopes: dict[str, str], notes: list[Message]) -> Peaks:
 
 
 def _outcome(exit_code: int, interrupts: int, diagnosis: Diagnosis, sampler: Sampler) -> tuple[str, list[Message]]:
-    """How it ended: only an exit code of 0 is an end by itself, only memory of a GPU that lacked is out of memory."""
+    """How it ended. A failure that a script hid behind its exit code is none the less one."""
     if exit_code == 0:
-        return COMPLETED, [RECOVERED(line=diagnosis.evidence[:200])] if diagnosis.is_failure else []
+        said = [RECOVERED(line=diagnosis.evidence[:200])] if diagnosis.is_failure else []
+        return FAILED if diagnosis.is_failure and diagnosis.is_fatal else COMPLETED, said
     if interrupts:
         return FAILED, [INTERRUPTED()]
-    if not diagnosis.is_failure or diagnosis.memory != "device" or diagnosis.cause in ABROAD:
+    is_of_memory = diagnosis.is_failure and diagnosis.is_fatal and diagnosis.memory == "device"
+    if not is_of_memory or diagnosis.cause in ABROAD:
         return FAILED, []
     held: dict[str, list[str]] = {}
     for other in sampler.others.values():
