@@ -284,3 +284,10 @@ def test_a_measured_run_within_a_measured_run(bare_machine):
     ended = bare_machine.measure("--", *inner)
     assert (ended.code, ended.out) == (5, b"deep\n")
     assert len(list((bare_machine.folder / "runs").iterdir())) == 2
+
+
+def test_a_signal_that_was_ignored_before_stays_ignored(bare_machine):
+    script = "import os,signal,sys; sys.exit(0 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else 9)"
+    command = f"trap '' HUP; exec {sys.executable} -c '{SCRIPT}' measure card.yaml -- {sys.executable} -c '{script}'"
+    process = subprocess.run(["sh", "-c", command], cwd=bare_machine.folder, env=bare_machine.variables, timeout=60)
+    assert process.returncode == 0
