@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from measured import Requirement, conclude, machine
 
@@ -43,15 +44,26 @@ CARD = "capienza: 1\nname: bench\nmodel: {parameters: 1e9, bits: 16}\ntask: infe
 START = "from capienza.cli.main import run; run()"
 
 
-def wall_s(command: list[str], folder: str) -> tuple[float, float]:
-    """Wall time, and the largest resident memory of the process itself in MB while its command runs."""
+class Spent(NamedTuple):
+    """Wall time, processor time of the process and all its children, and its own largest resident memory."""
+
+    wall_s: float
+    cpu_s: float
+    own_mb: float
+
+
+def spent(command: list[str], folder: str) -> Spent:
+    """Run a command to its end."""
     start = time.monotonic()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     largest = 0.0
-    while process.poll() is None:
+    while True:
+        pid, _, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = 0
+            return Spent(time.monotonic() - start, usage.ru_utime + usage.ru_stime, largest)
         largest = max(largest, resident_mb(process.pid))
         time.sleep(0.02)
-    return time.monotonic() - start, largest
 
 
 def resident_mb(pid: int) -> float:
@@ -68,25 +80,27 @@ def overhead(seconds: float, rounds: int) -> list[Requirement]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "card.yaml").write_text(CARD)
         Path(folder, "work.py").write_text(WORK)
-        probe = wall_s([sys.executable, "work.py", "10"], folder)[0]
-        steps = str(max(1, int(10 * seconds / probe)))
-        measured = [sys.executable, "-c", START, "measure", "card.yaml", "--", sys.executable, "work.py"]
-        ratios, memory, fixed = [], [], []
+        steps = str(max(1, int(10 * seconds / spent([sys.executable, "work.py", "10"], folder).wall_s)))
+        bare = [sys.executable, "work.py"]
+        measured = [sys.executable, "-c", START, "measure", "card.yaml", "--", *bare]
+        rows = []
         for number in range(rounds):
-            pairs = {}
-            for name in ("bare", "measured") if number % 2 else ("measured", "bare"):
-                command = [*measured, steps] if name == "measured" else [sys.executable, "work.py", steps]
-                pairs[name] = wall_s(command, folder)
-            ratios.append(pairs["measured"][0] / pairs["bare"][0])
-            memory.append(pairs["measured"][1])
-            fixed.append(wall_s([*measured, "0"], folder)[0] - wall_s([sys.executable, "work.py", "0"], folder)[0])
-            print(f"round {number + 1}: bare {pairs['bare'][0]:.2f} s, measured {pairs['measured'][0]:.2f} s, "
-                  f"fixed part {fixed[-1]:.2f} s")  # fmt: skip
-    ratio = statistics.median(ratios)
-    print(f"median of the ratios {ratio:.4f}; of the fixed part {statistics.median(fixed):.2f} s")
+            for first in (bare, measured)[:: 1 if number % 2 else -1]:
+                done = spent([*first, steps], folder)
+                if first is bare:
+                    alone = done
+                else:
+                    wrapped = done
+            fixed = spent([*measured, "0"], folder).wall_s - spent([*bare, "0"], folder).wall_s
+            rows.append((wrapped.wall_s / alone.wall_s, wrapped.cpu_s / alone.cpu_s, fixed, wrapped.own_mb))
+            print(f"round {number + 1}: wall {alone.wall_s:.2f} s alone, {wrapped.wall_s:.2f} s measured; processor "
+                  f"{alone.cpu_s:.2f} s and {wrapped.cpu_s:.2f} s; fixed part {fixed:.2f} s")  # fmt: skip
+    wall, cpu, fixed, memory = (statistics.median(column) for column in zip(*rows, strict=True))
+    print(f"medians: wall ratio {wall:.4f}, processor ratio {cpu:.4f}, fixed part {fixed:.2f} s")
     return [
-        Requirement("wall time added, percent", 100 * (ratio - 1), MOST_PERCENT),
-        Requirement("memory of measure, MB", max(memory), MOST_MB),
+        Requirement("wall time added, percent", 100 * (wall - 1), MOST_PERCENT),
+        Requirement("processor time added, percent", 100 * (cpu - 1), MOST_PERCENT),
+        Requirement("memory of measure, MB", memory, MOST_MB),
     ]
 
 

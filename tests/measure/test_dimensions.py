@@ -89,7 +89,9 @@ def test_a_file_that_is_no_text_is_survived(tmp_path):
 times = st.integers(0, 12)
 sequences = st.lists(
     st.builds(
-        lambda prompt, output, start, length: Sequence(prompt=prompt, output=output, start=float(start), end=float(start + length)),
+        lambda prompt, output, start, length: Sequence(
+            prompt=prompt, output=output, start=float(start), end=float(start + length)
+        ),
         st.integers(1, 20), st.integers(0, 20), times, st.integers(1, 6),
     ),
     min_size=1, max_size=12,

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from machines import SCRIPT
 
 from capienza.evidence.folder import read_folder
 from capienza.measure.readings import Readings
@@ -225,7 +226,7 @@ def test_standard_streams_that_are_closed(bare_machine):
             "exec",
             sys.executable,
             "-c",
-            f"'{__import__('conftest').SCRIPT}'",
+            f"'{SCRIPT}'",
             "measure card.yaml -- sh -c 'exit 4' >&- 2>&-",
         ]
     )
@@ -242,3 +243,51 @@ def test_secrets_of_the_command_are_not_kept(bare_machine):
     assert "topsecret" not in kept
     assert "hf_abcdef" not in kept
     assert ended.run["command"][-3:] == ["--max-tokens", "512", "--tokenizer=qwen"]
+
+
+def test_input_reaches_the_command_and_an_argument_need_not_be_utf_8(bare_machine):
+    (bare_machine.folder / "input").write_bytes(b"\x00\xffwords")
+    with (bare_machine.folder / "input").open("rb") as file:
+        ended = bare_machine.measure("--", "sh", "-c", "cat; exit 3", os.fsdecode(b"\xff\xfe"), stdin=file)
+    assert (ended.code, ended.out) == (3, b"\x00\xffwords")
+    assert b"Traceback" not in ended.err
+    assert ended.run["command"][-1] == "\ufffd\ufffd"
+
+
+def test_a_failure_that_a_script_hides_is_none_the_less_one(bare_machine):
+    said = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 44.5 GiB"
+    )
+    ended = bare_machine.measure("--", "sh", "-c", f"echo '{said}' >&2; exit 0")
+    assert ended.code == 0
+    assert ended.run["outcome"] == "failed"
+    assert "measure.failure-printed" in ended.codes()
+
+
+def test_phases_that_a_program_says_of_itself_are_in_the_record(bare_machine):
+    (bare_machine.folder / "inside.py").write_text(
+        "import capienza.measure, time\n"
+        "with capienza.measure.phase('load'):\n    x = bytearray(40_000_000); time.sleep(0.3)\n"
+        "with capienza.measure.phase('decode'):\n    y = bytearray(20_000_000); time.sleep(0.3)\n"
+    )
+    ended = bare_machine.measure("--", sys.executable, "inside.py")
+    assert ended.code == 0, ended.err.decode()
+    peaks = {(one["phase"], one["counter"]): one["value"] for one in ended.run["peaks"]}
+    assert peaks["decode", "rss"] > peaks["load", "rss"] > 40_000_000
+    assert peaks["decode", "resident"] >= peaks["load", "resident"] + 19_000_000
+    kept = {(c["phase"], c["counter"]) for c in ended.record["claims"] if c["quantity"] == "host_peak_bytes"}
+    assert {("load", "rss"), ("decode", "rss"), ("load", "resident"), ("decode", "resident")} <= kept
+
+
+def test_a_measured_run_within_a_measured_run(bare_machine):
+    inner = [sys.executable, "-c", SCRIPT, "measure", "card.yaml", "--", "sh", "-c", "echo deep; exit 5"]
+    ended = bare_machine.measure("--", *inner)
+    assert (ended.code, ended.out) == (5, b"deep\n")
+    assert len(list((bare_machine.folder / "runs").iterdir())) == 2
+
+
+def test_a_signal_that_was_ignored_before_stays_ignored(bare_machine):
+    script = "import os,signal,sys; sys.exit(0 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else 9)"
+    command = f"trap '' HUP; exec {sys.executable} -c '{SCRIPT}' measure card.yaml -- {sys.executable} -c '{script}'"
+    process = subprocess.run(["sh", "-c", command], cwd=bare_machine.folder, env=bare_machine.variables, timeout=60)
+    assert process.returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from machines import CARD
 
 from capienza.api.deciding import decide
 from capienza.truth import Truth
@@ -90,6 +91,20 @@ def test_out_of_memory_beside_a_foreign_process_proves_nothing_of_the_load(machi
     assert "measure.others-held" in ended.codes()
     assert [(one["name"], one["pid"]) for one in ended.run["others"]] == [("sleep", other.pid)]
     assert memory_of(machine).truth is Truth.UNKNOWN
+
+
+def test_out_of_memory_beside_what_the_card_says_others_use_excludes(machine):
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        machine.card(CARD + "host: {ram: 8 GiB, storage: 100 GB, others_use: 1 GiB}\n")
+        machine.gpus({"used": GIB, "procs": f"{other.pid}:{GIB}"})
+        script = OOM.replace("use(0, 40)", f"use(0, 40, also=',{other.pid}:999')")
+        ended = machine.measure("--", *machine.script(script))
+    finally:
+        other.kill()
+        other.wait()
+    assert ended.run["outcome"] == "out_of_memory"
+    assert memory_of(machine).truth is Truth.FALSE
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import msgspec
 
 from capienza.canon import pretty
 from capienza.card.load import load_card
-from capienza.card.model import Card
+from capienza.card.model import Card, Host
 from capienza.errors import CapienzaError, InputError, Message, Place, UnreachableError, template
 from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Scope
@@ -62,7 +62,12 @@ def measure(
     folder = make_folder(Path(runs), read.name, stage, datetime.datetime.now(datetime.UTC))
     try:
         run = run_command(
-            command, folder, wanted_at_once=wanted.concurrency, is_training=read.task == "fine-tuning", ended=ended
+            command,
+            folder,
+            wanted_at_once=wanted.concurrency,
+            is_training=read.task == "fine-tuning",
+            others_use_bytes=(read.host.others_use_bytes or 0) if isinstance(read.host, Host) else 0,
+            ended=ended,
         )
     except CapienzaError:
         remove_empty(folder)

@@ -81,6 +81,7 @@ class Log:
     def __init__(self, file: int) -> None:
         self.kept_bytes = 0
         self.problem: Message | None = None
+        self._is_closed = False
         self._file = file
         self._lock = threading.Lock()
 
@@ -88,7 +89,7 @@ class Log:
         """Append a piece, unless an earlier one found no room."""
         with self._lock:
             view = memoryview(piece)
-            while view and self.problem is None:
+            while view and self.problem is None and not self._is_closed:
                 try:
                     written = os.write(self._file, view)
                 except OSError as error:
@@ -101,6 +102,13 @@ class Log:
         """Bring it to the disk."""
         with contextlib.suppress(OSError):
             os.fsync(self._file)
+
+    def close(self) -> None:
+        """Bring it to the disk and close it; what a process left behind writes later is not kept."""
+        self.sync()
+        with self._lock:
+            self._is_closed = True
+            os.close(self._file)
 
 
 class Child:
@@ -167,10 +175,11 @@ class Child:
         """Take the signals that are meant for the command. Only a main thread can."""
         if threading.current_thread() is not threading.main_thread():
             return {}
-        numbers = [getattr(signal, name) for name in FORWARDED if hasattr(signal, name)]
-        handlers: dict[int, Any] = {number: signal.signal(number, self._forward) for number in numbers}
-        handlers[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupted)
-        return handlers
+        named = [getattr(signal, name) for name in FORWARDED if hasattr(signal, name)]
+        wanted = {**dict.fromkeys(named, self._forward), signal.SIGINT: self._interrupted}
+        # One that was ignored when we were started (nohup, a job in the background) the command ignores as well.
+        heard = {number: handler for number, handler in wanted.items() if signal.getsignal(number) != signal.SIG_IGN}
+        return {number: signal.signal(number, handler) for number, handler in heard.items()}
 
     def _restore_signals(self) -> None:
         for number, handler in self._handlers.items():

@@ -19,7 +19,7 @@ import msgspec
 
 from capienza.canon import pretty
 from capienza.diagnose.diagnosis import Diagnosis
-from capienza.errors import InputError, Message, Place, UnreachableError, template
+from capienza.errors import CapienzaError, InputError, Message, Place, UnreachableError, template
 from capienza.evidence.claims import COMPLETED, OUT_OF_MEMORY
 from capienza.evidence.store import write_file
 from capienza.evidence.vocabulary import FAILED
@@ -53,13 +53,14 @@ LEFT_FILE = template("measure.file-not-written", "{file} could not be written: {
 INTERRUPTED = template("measure.interrupted", "Ctrl-C was pressed: the run did not end by itself")
 OTHERS_HELD = template(
     "measure.others-held",
-    "{scope}: other processes held memory while it ran out ({names}): that says nothing of the load alone",
-    "repeat the run on a GPU of its own",
+    "{scope}: other processes held more than the card says while memory ran out ({names}): that says nothing of the "
+    "load",
+    "repeat the run on a GPU of its own, or state host.others_use in the card",
 )
 RECOVERED = template(
     "measure.failure-printed",
-    "the command ended well and printed a failure: {line}",
-    "look whether it went on with less than it was asked",
+    "the exit code is 0, and the output tells of a failure: {line}",
+    "look whether the command went on with less than it was asked for",
 )
 GAP = template(
     "measure.gap",
@@ -116,9 +117,10 @@ def run_command(
     *,
     wanted_at_once: int | None,
     is_training: bool,
+    others_use_bytes: int = 0,
     ended: Callable[[int], None] | None = None,
 ) -> Run:
-    """Run the command and measure it.
+    """Run the command and measure it. `others_use_bytes` is what the card says others use of each GPU.
 
     Raises `CommandNotFoundError` when there is none, `UnreachableError` when nothing can be written, `MissingPartError`
     when GPUs are there that cannot be asked. Once the command has started, nothing is raised.
@@ -137,7 +139,12 @@ def run_command(
     log = Log(log_file)
     watcher = Watcher(writer, OUTPUT, is_training=is_training)
     sys.setswitchinterval(SWITCH_SECONDS)
-    child = _started(command, folder, log, watcher)
+    try:
+        child = _started(command, folder, log, watcher)
+    except CapienzaError:
+        writer.close()
+        log.close()
+        raise
     looked: list[Environment] = []
     looking = threading.Thread(target=_look_around, args=(command, opened, folder, looked, notes), daemon=True)
     sampler.start(Tree(child.pid, str(folder)), log.sync)
@@ -154,11 +161,11 @@ def run_command(
         writer.close()
     except OSError as error:
         notes.append(LEFT_FILE(file=READINGS, problem=error.strerror or str(error)))
-    log.sync()
+    log.close()
     watcher.usage.file(folder / USAGE_FILE)
     environment = looked[0] if looked else environment_of(command, {}, None)
     peaks = _peaks(folder, {gpu.uuid_sha256[:16]: gpu.scope for gpu in environment.gpus if gpu.uuid_sha256}, notes)
-    outcome, findings = _outcome(exit_code, child.interrupts, diagnosis, sampler)
+    outcome, findings = _outcome(exit_code, child.interrupts, diagnosis, sampler, others_use_bytes)
     if sampler.longest_gap_seconds > MAX_GAP_SECONDS:
         findings.append(GAP(seconds=f"{sampler.longest_gap_seconds:.1f}"))
     log_notes = [log.problem] if log.problem else []
@@ -222,21 +229,27 @@ def _peaks(folder: Path, scopes: dict[str, str], notes: list[Message]) -> Peaks:
         return Peaks((), {}, ())
 
 
-def _outcome(exit_code: int, interrupts: int, diagnosis: Diagnosis, sampler: Sampler) -> tuple[str, list[Message]]:
-    """How it ended: only an exit code of 0 is an end by itself, only memory of a GPU that lacked is out of memory."""
+def _outcome(
+    exit_code: int, interrupts: int, diagnosis: Diagnosis, sampler: Sampler, others_use_bytes: int
+) -> tuple[str, list[Message]]:
+    """How it ended. A failure that a script hid behind its exit code is none the less one."""
     if exit_code == 0:
-        return COMPLETED, [RECOVERED(line=diagnosis.evidence[:200])] if diagnosis.is_failure else []
+        said = [RECOVERED(line=diagnosis.evidence[:200])] if diagnosis.is_failure else []
+        return FAILED if diagnosis.is_failure and diagnosis.is_fatal else COMPLETED, said
     if interrupts:
         return FAILED, [INTERRUPTED()]
-    if not diagnosis.is_failure or diagnosis.memory != "device" or diagnosis.cause in ABROAD:
+    is_of_memory = diagnosis.is_failure and diagnosis.is_fatal and diagnosis.memory == "device"
+    if not is_of_memory or diagnosis.cause in ABROAD:
         return FAILED, []
-    held: dict[str, list[str]] = {}
+    held: dict[str, list[Other]] = {}
     for other in sampler.others.values():
-        if other.peak_bytes:
-            held.setdefault(other.scope, []).append(f"{other.name or '?'} {other.pid}")
-    if held:
-        return FAILED, [OTHERS_HELD(scope=scope, names=names) for scope, names in held.items()]
-    return OUT_OF_MEMORY, []
+        held.setdefault(other.scope, []).append(other)
+    disturbed = [
+        OTHERS_HELD(scope=scope, names=[f"{other.name or '?'} {other.pid}" for other in others])
+        for scope, others in held.items()
+        if sum(other.peak_bytes or 0 for other in others) > others_use_bytes
+    ]
+    return (FAILED if disturbed else OUT_OF_MEMORY), disturbed
 
 
 def _phase(diagnosis: Diagnosis) -> str | None:

@@ -37,6 +37,8 @@ READINGS_NOT_KEPT = template(
     "make room on that disk; the peaks of this summary hold only what is in the file",
 )
 
+BROKE = template("measure.reading-broke", "a reading broke off: {problem}", "this is our fault; please report it")
+
 
 class Other(msgspec.Struct):
     """A process that is not the command's, and the most it held of a unit."""
@@ -114,7 +116,10 @@ class Sampler:
     def _sample(self) -> None:
         due = last = time.monotonic()
         while not self._stopped.is_set():
-            self._tick()
+            try:
+                self._tick()
+            except Exception as error:
+                self.note(BROKE(problem=f"{type(error).__name__}: {error}"[:200]), "sampler")
             now = time.monotonic()
             self.longest_gap_seconds, last = max(self.longest_gap_seconds, now - last), now
             due = max(due + self._interval, now)

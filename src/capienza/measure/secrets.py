@@ -8,7 +8,7 @@ from collections.abc import Sequence
 MASK = "***"
 _NAME = re.compile(
     r"(?:^|[-_.])(?:api[-_]?key|access[-_]?key|secret|token|password|passwd|passphrase|credentials?|auth|bearer|pat)"
-    r"(?:$|[-_.])|(?:key|token|secret|password)$",
+    r"(?:$|[-_.])|(?:(?:api|access|private|secret)key|token|secret|password)$",
     re.IGNORECASE,
 )
 """Names of options and variables whose value is a secret."""
@@ -31,7 +31,8 @@ def masked(command: Sequence[str]) -> list[str]:
     """The words of a command with secrets replaced by ***. Very long ones are cut."""
     words: list[str] = []
     is_value = False
-    for word in command[:MAX_WORDS]:
+    for given in command[:MAX_WORDS]:
+        word = given.encode(errors="surrogateescape").decode(errors="replace")  # an argument need not be UTF-8
         pair = _PAIR.fullmatch(word)
         if is_value and not word.startswith("--"):
             words.append(MASK)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 PROC = Path("/proc")
 RUN_VARIABLE = "CAPIENZA_RUN"
@@ -65,9 +66,17 @@ def name_of(pid: int) -> str:
 def _exists(pid: int) -> bool:
     if PROC.is_dir():
         return (PROC / str(pid)).is_dir()
-    import psutil  # type: ignore[import-untyped]
+    psutil = _psutil()
+    return psutil is not None and bool(psutil.pid_exists(pid))
 
-    return bool(psutil.pid_exists(pid))
+
+def _psutil() -> Any:
+    """Psutil where /proc is not; None where it is not installed, and then nothing is known."""
+    try:
+        import psutil  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return psutil
 
 
 def _descendants(pid: int) -> list[int]:
@@ -95,8 +104,9 @@ def _children(pid: int) -> list[int]:
 
 
 def _children_elsewhere(pid: int) -> list[int]:
-    import psutil
-
+    psutil = _psutil()
+    if psutil is None:
+        return []
     try:
         return [child.pid for child in psutil.Process(pid).children()]
     except psutil.Error:
@@ -105,15 +115,16 @@ def _children_elsewhere(pid: int) -> list[int]:
 
 def _rss(pid: int) -> int | None:
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - ten times a second
+        with open(f"{PROC}/{pid}/statm", "rb") as file:  # noqa: PTH123 - ten times a second
             return int(file.read(200).split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return None if PROC.is_dir() else _rss_elsewhere(pid)
 
 
 def _rss_elsewhere(pid: int) -> int | None:
-    import psutil
-
+    psutil = _psutil()
+    if psutil is None:
+        return None
     try:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:

@@ -7,19 +7,19 @@ object for each sequence or step. What nobody states is None: it covers nothing.
 
 from __future__ import annotations
 
+import bisect
+import heapq
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO
 
 import msgspec
 
 from capienza.errors import Message, template
 
 USAGE_FILE = "usage.jsonl"
-MAX_SEQUENCES = 200_000
-MAX_FILE_BYTES = 256 * 1024 * 1024
-MAX_LINE_BYTES = 64 * 1024
+MAX_SEQUENCES = 50_000
+MAX_LINE_BYTES = 4096
 
 BAD_USAGE = template(
     "measure.usage-not-understood",
@@ -100,18 +100,29 @@ class Usage:
     def file(self, path: Path) -> None:
         """What the command wrote into the run's folder; nothing when it wrote none."""
         try:
-            lines = list(_lines(path))
+            with path.open("rb") as file:
+                self._file(file)
         except OSError:
             return
-        if lines:
-            # The data itself speaks: lines that were printed besides are about the same sequences.
-            self._sequences.clear()
-            self._sums.clear()
-        for number, data in lines:
+
+    def _file(self, file: BinaryIO) -> None:
+        is_first = True
+        for number in range(1, MAX_SEQUENCES + 1):
+            data = file.readline(MAX_LINE_BYTES)
+            if not data:
+                return
+            if is_first:
+                # The data itself speaks: lines that were printed besides are about the same sequences.
+                self._sequences.clear()
+                self._sums.clear()
+                self._is_cut_told, is_first = True, False
             try:
-                self._stated(msgspec.json.decode(data, type=_Line), number)
+                if data.strip():
+                    self._stated(msgspec.json.decode(data, type=_Line), number)
             except (msgspec.DecodeError, ValueError) as error:
                 self._bad(number, str(error))
+        if file.read(1):
+            self._too_many()
 
     def executed(self, wanted: int | None) -> Executed:
         """The dimensions; `wanted` is how many sequences the card asks for at once."""
@@ -173,7 +184,12 @@ class Usage:
         self._is_cut_told = self._is_cut_told and cut is not None
         if len(self._sequences) < MAX_SEQUENCES:
             self._sequences.append(one)
-        elif TOO_MUCH_USAGE(count=MAX_SEQUENCES) not in self.notes:
+        else:
+            self._too_many()
+
+    def _too_many(self) -> None:
+        self._is_cut_told = False
+        if TOO_MUCH_USAGE(count=MAX_SEQUENCES) not in self.notes:
             self.notes.append(TOO_MUCH_USAGE(count=MAX_SEQUENCES))
 
     def _bad(self, number: int, problem: str) -> None:
@@ -191,43 +207,27 @@ def at_once(sequences: list[Sequence], wanted: int | None) -> tuple[Sequence, in
     if not sequences:
         return None
     longest = max(sequences, key=lambda one: one.total)
-    timed = [one for one in sequences if one.start is not None and one.end is not None and one.end >= one.start]
-    moments = sorted({one.start for one in timed if one.start is not None})
-    best: tuple[Sequence, int] | None = None
-    goal = wanted or 1
-    for batch in _in_flight(timed, moments):
-        ranked = sorted(batch, key=lambda one: one.total, reverse=True)
-        count = min(goal, len(ranked))
-        found = ranked[count - 1], count
-        if best is None or (found[1], found[0].total) > (best[1], best[0].total):
-            best = found
-    return best if best is not None and best[1] > 1 else (longest, 1)
-
-
-def _in_flight(timed: list[Sequence], moments: list[float]) -> Iterator[list[Sequence]]:
-    """What was in flight at each moment that one begins."""
-    waiting = sorted(timed, key=lambda one: one.start or 0.0, reverse=True)
-    flying: list[Sequence] = []
-    for moment in moments:
-        flying = [one for one in flying if one.end is not None and one.end > moment]
-        while waiting and waiting[-1].start is not None and waiting[-1].start <= moment:
-            flying.append(waiting.pop())
-        yield flying
+    timed = [one for one in sequences if one.start is not None and one.end is not None and one.end > one.start]
+    best: tuple[int, int, int] | None = None
+    flying: list[tuple[int, int, int]] = []  # by total, ascending: total, prompt, output
+    ends: list[tuple[float, tuple[int, int, int]]] = []
+    for one in sorted(timed, key=lambda one: one.start or 0.0):
+        while ends and ends[0][0] <= (one.start or 0.0):
+            _, gone = heapq.heappop(ends)
+            del flying[bisect.bisect_left(flying, gone)]
+        size = one.total, one.prompt, one.output
+        bisect.insort(flying, size)
+        heapq.heappush(ends, (one.end or 0.0, size))
+        count = min(wanted or 1, len(flying))
+        best = max(best or (0, 0, 0), (count, flying[-count][0], flying[-count][1]))
+    if best is None or best[0] == 1:
+        return longest, 1
+    count, total, prompt = best
+    return Sequence(prompt=prompt, output=total - prompt), count
 
 
 def _is_one_size(sequences: list[Sequence]) -> bool:
     return len({(one.prompt, one.output) for one in sequences}) == 1
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as file:
-        left = MAX_FILE_BYTES
-        for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
-            left -= len(data)
-            if left < 0 or number > MAX_SEQUENCES:
-                return
-            if data.strip():
-                yield number, data
 
 
 def _row(anchor: str, pattern: str, kind: str) -> tuple[str, re.Pattern[str], str]:
@@ -237,7 +237,6 @@ def _row(anchor: str, pattern: str, kind: str) -> tuple[str, re.Pattern[str], st
     return anchor, re.compile(pattern, re.IGNORECASE), kind
 
 
-Kind = Literal["truncated", "dropped"]
 _ROWS = (
     # Answers in the form of the OpenAI interface, as clients print them.
     _row('prompt_tokens"', r'"prompt_tokens"\s*:\s*<prompt>(?:.{0,200}?"completion_tokens"\s*:\s*<output>)?', "usage"),

@@ -36,6 +36,11 @@ NOT_READ = template(
     "{skipped_bytes} of the output came faster than lines can be read; no phase was taken from them",
     "they are in the log: capienza diagnose reads it",
 )
+BROKE = template(
+    "measure.output-broke",
+    "reading the output for its phases broke off: {problem}",
+    "this is our fault; please report it. capienza diagnose reads the log",
+)
 
 
 class Watcher:
@@ -51,6 +56,7 @@ class Watcher:
         self._pieces: deque[tuple[float, int, bytes]] = deque()
         self._waiting = 0
         self._torn: set[int] = set()
+        self._problem: Message | None = None
         self._more = threading.Condition()
         self._is_ended = False
         self._phase: str | None = None
@@ -89,7 +95,7 @@ class Watcher:
             self.skipped_bytes += self._waiting
             self._pieces.clear()
         self._thread.join(CATCH_UP_SECONDS)
-        for lines, facts in self._streams.values():
+        for lines, facts in self._streams.values() if self._problem is None else ():
             self._facts(facts.read(self._seen(lines.close())))
             self._facts(facts.close())
         self._enter(None, self._writer.now())
@@ -101,7 +107,8 @@ class Watcher:
     def notes(self) -> list[Message]:
         """What must be known about the reading."""
         skipped = [NOT_READ(skipped_bytes=self.skipped_bytes)] if self.skipped_bytes else []
-        return [*skipped, *self.usage.notes]
+        broke = [self._problem] if self._problem else []
+        return [*skipped, *broke, *self.usage.notes]
 
     def _run(self) -> None:
         while True:
@@ -114,9 +121,16 @@ class Watcher:
                 self._waiting -= len(piece)
                 is_torn = stream in self._torn
                 self._torn.discard(stream)
-            lines, facts = self._streams[stream]
-            # After a gap the line before it has no end: the two halves are none together.
-            self._facts(facts.read(self._seen(lines.feed(b"\n" + piece if is_torn else piece))), now)
+            try:
+                self._read(now, stream, b"\n" + piece if is_torn else piece)
+            except Exception as error:
+                self._problem = BROKE(problem=f"{type(error).__name__}: {error}"[:200])
+                return
+
+    def _read(self, now: float, stream: int, piece: bytes) -> None:
+        """After a gap the line before it has no end: a line feed keeps the two halves apart."""
+        lines, facts = self._streams[stream]
+        self._facts(facts.read(self._seen(lines.feed(piece))), now)
 
     def _seen(self, lines: Iterator[Line]) -> Iterator[Line]:
         for line in lines:
