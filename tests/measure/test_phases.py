@@ -242,6 +242,44 @@ def test_a_forked_child_disturbs_nothing(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_signal_in_the_middle_of_a_phase_does_not_hang(tmp_path):
+    program = """
+        import signal
+        from capienza import measure
+        def save(*_):
+            with measure.phase("checkpoint"):
+                pass
+            signal.setitimer(signal.ITIMER_REAL, 0.001)  # one at a time: the next begins when this one is done
+        signal.signal(signal.SIGALRM, save)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        for _ in range(2000):
+            with measure.phase("forward"):
+                pass
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    """
+    ended = run(program, CAPIENZA_RUN=str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    counts = {peak.phase: peak.count for peak in merged(tmp_path).peaks}
+    assert counts["forward"] == 2000
+    assert counts["checkpoint"] > 0
+
+
+def test_a_folder_stays_where_it_was_when_the_program_moves(tmp_path):
+    program = """
+        import os
+        from capienza import measure
+        with measure.phase("load"):
+            os.mkdir("elsewhere")
+            os.chdir("elsewhere")
+        with measure.phase("forward"):
+            pass
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    environment = os.environ | {"CAPIENZA_RUN": "run"}
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=120)
+    assert {peak.phase for peak in merged(tmp_path / "run").peaks} == {"load", "forward"}
+
+
 def test_a_folder_that_cannot_be_written_is_said_once_and_stops_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     program = """

@@ -277,6 +277,24 @@ def test_the_callback_without_a_run_does_nothing():
     assert not model._forward_hooks
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_compiled_model_is_marked_too(tmp_path):
+    pytest.importorskip("transformers")
+    measure.write_to(tmp_path)
+    callback, model = measure.trainer_callback(), torch.nn.Linear(4, 4)
+    compiled = torch.compile(model, backend="eager")
+    control, state = SimpleNamespace(should_evaluate=False, should_save=False), SimpleNamespace(global_step=0)
+    callback.on_train_begin(None, state, control, model=model)
+    for _ in range(2):
+        compiled(torch.ones(2, 4)).sum().backward()
+        callback.on_pre_optimizer_step(None, state, control)
+        callback.on_step_end(None, state, control)
+    callback.on_train_end(None, state, control)
+    measure.stop()
+    counts = {peak.phase: peak.count for peak in merged(tmp_path).peaks}
+    assert counts == {"load": 1, "forward": 2, "backward": 2, "optimizer_step_first": 1, "optimizer_step_steady": 1}
+
+
 def test_without_transformers_the_callback_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingPartError, match="transformers, which is not installed"):

@@ -27,7 +27,7 @@ NO_PHASE = template(
     "name one of those",
 )
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _folder: Path | None = None
 _recorder: Recorder | None = None
 _refused: Path | None = None
@@ -96,6 +96,15 @@ def current() -> Recorder | None:
                 _recorder, _refused = None, folder
                 refuse(folder, error)
         return _recorder
+
+
+def _forget() -> None:
+    """A forked child records for itself: its parent's recorder, and a lock that somebody held, are not its own."""
+    global _recorder, _lock
+    _recorder, _lock = None, threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def rank_of(text: str | None) -> int:

@@ -111,7 +111,7 @@ class Writer:
         self.started = started or now
         self.lost = 0
         self._zero = time.monotonic() - (now - self.started).total_seconds()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may write in the middle of a write
         self._disk = threading.Lock()
         self._runs: list[_Run] = []
         self._names = [msgspec.json.encode(Header(SCHEMA, self.started, CLOCK, rank)) + b"\n"]

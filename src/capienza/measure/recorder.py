@@ -52,13 +52,14 @@ class Recorder:
 
     def __init__(self, folder: Path, rank: int) -> None:
         """Create the file. Raises `OSError` when that cannot be done."""
+        folder = folder.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         self.process = os.getpid()
         self.seen: set[Phase] = set()
         self._writer = _writer(folder, rank)
         self._open: list[OpenPhase] = []
         self._numbers: dict[tuple[Meter, Phase], int] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may begin a phase in the middle of another's end
         self._news = threading.Event()
         self._stopped = self._refused = False
         self._last = 0.0

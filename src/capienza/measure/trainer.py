@@ -7,6 +7,8 @@ pass begins. A loss that is computed outside the model therefore counts as backw
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from capienza.errors import MissingPartError, template
@@ -48,8 +50,8 @@ class _Events:
         if not recorder.seen:
             recorder.end(recorder.begin(Phase.LOAD, is_whole_past=True))
         self._hooks = [
-            model.register_forward_pre_hook(self._before_forward),
-            model.register_forward_hook(self._after_forward),
+            model.register_forward_pre_hook(_uncompiled(self._before_forward)),
+            model.register_forward_hook(_uncompiled(self._after_forward)),
         ]
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -112,3 +114,9 @@ class _Events:
         recorder, opened, self._opened = current(), self._opened, None
         if recorder is not None and opened is not None:
             recorder.end(opened)
+
+
+def _uncompiled(hook: Callable[..., None]) -> Any:
+    """A hook that `torch.compile` leaves as it is, where the program compiles anything at all."""
+    compiler = sys.modules.get("torch._dynamo")
+    return hook if compiler is None else compiler.disable(hook)

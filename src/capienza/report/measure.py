@@ -25,6 +25,9 @@ COUNTERS = {
     "rss": mark("RSS: main memory of the command's processes"),
     "allocated": mark("allocated by PyTorch"),
     "reserved": mark("reserved by PyTorch"),
+    "cpu_allocated": mark("allocated by PyTorch in main memory"),
+    "resident": mark("resident: all of one process in main memory"),
+    "resident_at_end": mark("resident as the phase ends, not its peak"),
 }
 WHOLE_RUN = "run"
 
