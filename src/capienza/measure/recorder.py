@@ -8,7 +8,9 @@ Nothing here waits for a disk: a thread writes as soon as there is something, an
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import queue
 import sys
 import threading
 import time
@@ -60,7 +62,9 @@ class Recorder:
         self._open: list[OpenPhase] = []
         self._numbers: dict[tuple[Meter, Phase], int] = {}
         self._lock = threading.RLock()  # a signal's handler may begin a phase in the middle of another's end
-        self._news = threading.Event()
+        # Unlike an event, this may be put into by a signal's handler in the middle of another put.
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._is_told = False
         self._stopped = self._refused = False
         self._last = 0.0
         self._thread = threading.Thread(target=self._keep_writing, name="capienza-readings", daemon=True)
@@ -76,7 +80,7 @@ class Recorder:
             self._open.append(opened)
             self.seen.add(phase)
             self._writer.phase(phase, opened.start, None, "process", step)
-        self._news.set()
+        self._tell()
         return opened
 
     def end(self, opened: OpenPhase) -> None:
@@ -86,7 +90,7 @@ class Recorder:
                 self._boundary()
                 self._open.remove(opened)
                 self._state(opened, self._writer.now(), has_ended=True)
-        self._news.set()
+        self._tell()
 
     def close(self) -> None:
         """Write what is left. A phase that is still open has its peaks so far, and no end."""
@@ -98,7 +102,7 @@ class Recorder:
                 self._state(opened, self._writer.now(), has_ended=False)
             self._open.clear()
             self._stopped = True
-        self._news.set()
+        self._tell()
         self._thread.join()
         try:
             self._writer.close()
@@ -130,13 +134,19 @@ class Recorder:
                 self._numbers[meter, opened.phase] = number
             self._writer.read(number, value, now)
 
+    def _tell(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._news.put(None)
+
     def _keep_writing(self) -> None:
         synced, is_synced = time.monotonic(), True
         while not self._stopped:
-            has_news = self._news.wait(None if is_synced else SYNC_SECONDS)
-            self._news.clear()
-            if has_news and not self._stopped:
-                time.sleep(GATHER_SECONDS)
+            with contextlib.suppress(queue.Empty):
+                self._news.get(timeout=None if is_synced else SYNC_SECONDS)
+                if not self._stopped:
+                    time.sleep(GATHER_SECONDS)
+            self._is_told = False
             is_due = time.monotonic() - synced >= SYNC_SECONDS
             try:
                 self._writer.flush(sync=is_due)
