@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"```console\n\$ (capienza [^\n]*)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```console\n\$ ((?:capienza|python) [^\n]*)\n(.*?)```", re.DOTALL)
 PAGES = (
     "README.md",
     "docs/tutorial/first-sizing.md",
@@ -26,7 +26,8 @@ def run(command: str) -> str:
     """Standard output of one command, run from the root as a shell would, then standard error."""
     import shlex
 
-    arguments = [str(Path(sys.executable).parent / "capienza"), *shlex.split(command)[1:]]
+    program, *rest = shlex.split(command)
+    arguments = [str(Path(sys.executable).parent / program), *rest]
     silent = {name: value for name, value in os.environ.items() if name not in {"CAPIENZA_LANG", "LC_ALL", "LANG"}}
     done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, env=silent)
     return done.stdout + done.stderr

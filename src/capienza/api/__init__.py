@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from capienza.api.diagnosing import diagnose as diagnose
     from capienza.api.limiting import limits as limits
     from capienza.api.many import decide_many as decide_many
+    from capienza.api.measuring import measure as measure
     from capienza.api.offer_files import offers as offers
     from capienza.api.offer_files import offers_check as offers_check
     from capienza.api.offer_files import offers_import as offers_import
@@ -62,6 +63,7 @@ _HOMES = {
     "evidence_verify": "recording",
     "keep_decision": "deciding",
     "limits": "limiting",
+    "measure": "measuring",
     "offers": "offer_files",
     "offers_check": "offer_files",
     "offers_import": "offer_files",
@@ -92,6 +94,7 @@ __all__ = [
     "evidence_verify",
     "keep_decision",
     "limits",
+    "measure",
     "offers",
     "offers_check",
     "offers_import",

@@ -18,6 +18,7 @@ COMMANDS = {
     "decide": ("capienza.cli.decide", "Verdicts and shortlist over offers, with what proves them."),
     "plan": ("capienza.cli.plan", "Cost and calendar: steps, finish, and the bill of each offer."),
     "limits": ("capienza.cli.limits", "The largest length and concurrency that a GPU takes."),
+    "measure": ("capienza.cli.measure", "Run a command, read its counters, and seal them as a record."),
     "diagnose": ("capienza.cli.diagnose", "Which phase of a run failed, from its log, and what explains it."),
     "alternatives": ("capienza.cli.alternatives", "Exactly one change each: what it does to every phase."),
     "validate": ("capienza.cli.validate", "The predictor against measured cases."),

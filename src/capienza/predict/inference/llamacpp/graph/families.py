@@ -19,6 +19,7 @@ from capienza.predict.inference.llamacpp.graph.latent import latent_attention
 from capienza.predict.inference.llamacpp.graph.node import Node
 from capienza.predict.inference.llamacpp.graph.operations import contiguous, reshape, same, take_rows, view
 from capienza.predict.inference.llamacpp.graph.recurrent import gated_delta, mamba2, short_convolution
+from capienza.predict.inference.llamacpp.rules import NEVER_MIXED
 
 Mixer = Callable[[Build, Layer, Node], Node]
 
@@ -101,7 +102,18 @@ def _embedded(build: Build, family: Family) -> Node:
     build.add(cur)
     if build.runtime.era.has_vector_input:
         build.add(build.input("vectors", width, tokens))
+    if build.runtime.era.has_mixed_input and build.model.architecture not in NEVER_MIXED:
+        build.add(_mixed(build, tokens, width))
     return same("scale", cur) if family.scales_input or build.model.keys.get("embedding_scale") else cur
+
+
+def _mixed(build: Build, tokens: int, width: int) -> Node:
+    """The place of a batch that gives some tokens as numbers and others as vectors. Nobody reads it, so it stays."""
+    rows = take_rows(build.needed("token_embd.weight"), build.input("mixed_tokens", tokens, kind="int32"))
+    vectors = build.input("mixed_vectors", width, tokens)
+    copy = Node("dup", vectors.ne, vectors.kind, (vectors,))
+    slots = build.input("mixed_slots", tokens, kind="int64")
+    return Node("set_rows", copy.ne, copy.kind, (rows, slots, copy), view=copy, nb=copy.nb)
 
 
 def _block(build: Build, family: Family, layer: Layer, x: Node, *, takes_rows: bool) -> Node:

@@ -1,0 +1,113 @@
+"""Parts of measuring by themselves: secrets, processes without /proc, missing packages, engines' own figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from capienza.errors import Message, MissingPartError
+from capienza.ledger.entry import Entry
+from capienza.ledger.ledger import Ledger
+from capienza.ledger.phase import Phase
+from capienza.measure import nvml, tree
+from capienza.measure.environment import interpreter_of
+from capienza.measure.observed import Observed, beside
+from capienza.measure.secrets import masked
+from capienza.units import GIB, MIB, Range
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["--api-key", "abc"], ["--api-key", "***"]),
+        (["--api-key=abc"], ["--api-key=***"]),
+        (["HF_TOKEN=abc", "x"], ["HF_TOKEN=***", "x"]),
+        (["-e", "WANDB_API_KEY=abc"], ["-e", "WANDB_API_KEY=***"]),
+        (["--hf_token", "abc"], ["--hf_token", "***"]),
+        (["--password", "p w"], ["--password", "***"]),
+        (["curl", "-H", "Authorization: Bearer abc.def"], ["curl", "-H", "Authorization: Bearer ***"]),
+        (["https://u:p@host/x"], ["https://***@host/x"]),
+        (["https://host/x?token=abc&n=1"], ["https://host/x?token=***&n=1"]),
+        (["bash", "-c", "export K=hf_abcdefghijkl; run"], ["bash", "-c", "export K=***; run"]),
+        (["sk-proj-abcdefghijkl"], ["***"]),
+        (["--max-tokens", "512", "--tokenizer", "gpt2"], ["--max-tokens", "512", "--tokenizer", "gpt2"]),
+        (["--max_new_tokens=5", "--pad-token-id", "0"], ["--max_new_tokens=5", "--pad-token-id", "0"]),
+        (["--keyframes", "3", "--monkey=1"], ["--keyframes", "3", "--monkey=1"]),
+        (["--token", "--verbose"], ["--token", "--verbose"]),
+    ],
+)
+def test_secrets_are_masked_and_the_rest_stays(words, expected):
+    assert masked(words) == expected
+
+
+def test_processes_without_proc_are_asked_of_psutil(monkeypatch):
+    pytest.importorskip("psutil")
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; x = bytearray(30_000_000); print(1, flush=True); time.sleep(60)"],
+        stdout=subprocess.PIPE,
+    )
+    with child:
+        child.stdout.readline()
+        monkeypatch.setattr(tree, "PROC", Path("/no/such/folder"))
+        found = tree.Tree(child.pid, "run")
+        found.look()
+        assert found.rss_bytes() > 30_000_000
+        assert found.owns(child.pid) is True
+        monkeypatch.setitem(sys.modules, "psutil", None)
+        assert found.rss_bytes() is None
+        child.kill()
+
+
+def test_a_driver_without_the_package_that_asks_it_is_said_before_the_start(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(nvml, "DRIVER_FILES", (str(tmp_path),))
+    with pytest.raises(MissingPartError) as caught:
+        nvml.open_nvml()
+    assert "capienza[measure]" in caught.value.message.hint
+    monkeypatch.setattr(nvml, "DRIVER_FILES", (str(tmp_path / "none"),))
+    assert isinstance(nvml.open_nvml(), Message)
+
+
+@pytest.mark.parametrize(
+    "line, entries, size",
+    [
+        ("Model loading took 14.9889 GiB and 3.2 seconds", ("weights", "loaded_extra"), 14.9889 * GIB),
+        ("PyTorch activation peak memory takes 1.25GiB;", ("activation_peak",), 1.25 * GIB),
+        ("Graph capturing finished in 21 secs, took 0.42 GiB", ("cuda_graph",), 0.42 * GIB),
+        ("load_tensors:        CUDA0 model buffer size =  7605.33 MiB", ("weights",), 7605.33 * MIB),
+        ("llama_kv_cache:      CUDA0 KV buffer size =   512.00 MiB", ("kv_cache",), 512 * MIB),
+    ],
+)
+def test_what_an_engine_prints_of_itself(line, entries, size):
+    seen = Observed()
+    seen.line(line)
+    assert list(seen.figures) == [entries]
+    assert seen.figures[entries][0] == pytest.approx(size, abs=1)
+
+
+def test_every_entry_is_once_in_the_ledger_beside_what_was_observed():
+    def entry(name, amount):
+        return Entry(name=name, phases=(Phase.LOAD,), device="gpu:0", amount=Range.exact(amount), status="estimated")
+
+    ledger = Ledger(entries=(entry("weights", 14 * GIB), entry("loaded_extra", GIB), entry("context", GIB)))
+    seen = Observed()
+    seen.line("Model loading took 16 GiB and 3.2 seconds")
+    seen.line("Graph capturing finished in 21 secs, took 0.42 GiB")
+    parts = beside(ledger, "gpu:0", seen)
+    assert [part.entries for part in parts] == [("weights", "loaded_extra"), ("context",)]
+    assert parts[0].difference_bytes == GIB
+    assert parts[1].observed_bytes is None
+    assert parts[1].difference_bytes is None
+
+
+def test_the_python_of_a_command(tmp_path):
+    script = tmp_path / "tool"
+    script.write_text(f"#!{sys.executable}\nprint(1)\n")
+    script.chmod(0o755)
+    assert interpreter_of([str(script)]) == sys.executable
+    assert interpreter_of([sys.executable, "x.py"]) == sys.executable
+    assert interpreter_of(["sh", "-c", "x"]) is None
+    assert interpreter_of(["no-such-command"]) is None
