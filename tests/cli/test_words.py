@@ -141,8 +141,8 @@ def test_an_offers_file_that_is_off_gets_a_hint_that_can_be_followed(capienza, t
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        (("decide", "a", "b"), "Argomento di troppo (b)"),
-        (("decide", "a", "b", "c"), "Argomenti di troppo (b c)"),
+        (("plan", "a", "b"), "Argomento di troppo (b)"),
+        (("plan", "a", "b", "c"), "Argomenti di troppo (b c)"),
         (("decide", "a", "--format", "x"), "'x' non è tra 'human', 'json', 'md'."),
     ],
 )
