@@ -91,7 +91,7 @@ def test_words_that_are_not_understood(capienza, tmp_path, price_list, options, 
 
 
 def test_a_form_that_is_not_that_of_the_file_is_said(capienza, tmp_path, price_list):
-    for form, text in (("skypilot", "it is gpuhunt"), ("vast", "it is gpuhunt")):
+    for form, text in (("skypilot", "AcceleratorName"), ("vast", "it is gpuhunt")):
         shown = capienza("offers", "import", price_list, "--out", tmp_path / "out.jsonl", "--from", form)
         assert shown.code == 3
         assert text in shown.err

@@ -249,7 +249,7 @@ def test_a_run_out_of_its_dates_helps_nobody(world, data, field):
     ended = seal(change(gone, **out, id="", sha256=""))
     assume(not any(gone.id in record.inputs for record in records))
     with_it = judge(scene, records)
-    without = judge(scene, [ended if record is gone else record for record in records])
+    without = judge(scene, [ended if record.id == gone.id else record for record in records])
     for name in ("workload", "memory", "quality", "compatibility"):
         assert ORDER[without.criterion(name).state] <= ORDER[with_it.criterion(name).state], name
 
