@@ -4,8 +4,9 @@ python bench/measure_overhead.py [--seconds N] [--rounds N]
 
 The command computes on one core for a fixed amount of work, with a line of output every tenth of a second. Rounds with
 and without `measure` alternate; the least wall times count, which a busy machine disturbs least, and the median of the
-ratios of processor time. What is fixed (start, summary) is also printed apart: it does not grow with the run. The disk is that of 24 hours at 10 Hz on 8 GPUs in which each of their counters
-changes once a second, written through the real `Writer` with a clock of its own.
+ratios of processor time. What is fixed (start, summary) is also printed apart: it does not grow with the run. The disk
+is that of 24 hours at 10 Hz on 8 GPUs in which each of their counters changes once a second, written through the real
+`Writer` with a clock of its own.
 """
 
 from __future__ import annotations
