@@ -26,6 +26,8 @@ from capienza.measure.usage import Usage
 MAX_WAITING_BYTES = 1024 * 1024
 PIECE_BYTES = 64 * 1024
 CATCH_UP_SECONDS = 5.0
+LAST_BYTES, LAST_SECONDS = 2 * PIECE_BYTES, 30.0
+"""What is read of the end on a machine that is too busy for more, and how long it may take there."""
 READY = ""
 SERVING = ("prefill", "decode")
 TRAINING = ("forward", "backward", "optimizer_step_first", "optimizer_step_steady")
@@ -78,12 +80,16 @@ class Watcher:
                 part = piece[start : start + PIECE_BYTES]
                 self._pieces.append((now, stream, part))
                 self._waiting += len(part)
-            while self._waiting > MAX_WAITING_BYTES:
-                _, torn, lost = self._pieces.popleft()
-                self._waiting -= len(lost)
-                self.skipped_bytes += len(lost)
-                self._torn.add(torn)
+            self._leave_out(MAX_WAITING_BYTES)
             self._more.notify()
+
+    def _leave_out(self, kept_bytes: int) -> None:
+        """Drop the oldest pieces until no more than that waits."""
+        while self._waiting > kept_bytes:
+            _, stream, lost = self._pieces.popleft()
+            self._waiting -= len(lost)
+            self.skipped_bytes += len(lost)
+            self._torn.add(stream)
 
     def finish(self) -> Diagnosis:
         """Read what is left, within a bound of time, and say what the output tells of a failure."""
@@ -92,9 +98,8 @@ class Watcher:
             self._more.notify()
         self._thread.join(CATCH_UP_SECONDS)
         with self._more:
-            self.skipped_bytes += self._waiting
-            self._pieces.clear()
-        self._thread.join(CATCH_UP_SECONDS)
+            self._leave_out(LAST_BYTES)
+        self._thread.join(LAST_SECONDS)
         for lines, facts in self._streams.values() if self._problem is None else ():
             self._facts(facts.read(self._seen(lines.close())))
             self._facts(facts.close())
