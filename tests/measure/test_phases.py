@@ -115,7 +115,7 @@ def test_each_phase_has_the_highest_of_all_boundaries_it_was_open_at(tmp_path_fa
     meter = Meter("allocated", "gpu:0", "made up")
     seen, opened, expected = {}, {}, {}
     level = [0]
-    made._boundary = lambda: recorder_boundary(made, meter, level[0])
+    made._boundary = lambda **_: recorder_boundary(made, meter, level[0])
     closing = [(False, which, 0) for which in range(6)]
     for begins, which, level[0] in [*moves, *closing]:
         phase = list(Phase)[which]
@@ -252,16 +252,37 @@ def test_a_signal_in_the_middle_of_a_phase_does_not_hang(tmp_path):
             signal.setitimer(signal.ITIMER_REAL, 0.001)  # one at a time: the next begins when this one is done
         signal.signal(signal.SIGALRM, save)
         signal.setitimer(signal.ITIMER_REAL, 0.001)
-        for _ in range(2000):
-            with measure.phase("forward"):
+        for step in range(2000):
+            with measure.phase("forward", step=step):
                 pass
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
     """
     ended = run(program, CAPIENZA_RUN=str(tmp_path))
     assert ended.returncode == 0, ended.stderr
-    counts = {peak.phase: peak.count for peak in merged(tmp_path).peaks}
-    assert counts["forward"] == 2000
-    assert counts["checkpoint"] > 0
+    spans = Readings(tmp_path / "readings.0.jsonl").phases()
+    assert [span.step for span in spans if span.phase == "forward"] == list(range(2000))
+    assert any(span.phase == "checkpoint" for span in spans)
+
+
+def test_the_resident_size_is_read_first_and_then_once_a_second(tmp_path, monkeypatch):
+    now = [0.0]
+    measure.write_to(tmp_path)
+    monkeypatch.setattr(phases.current()._writer, "now", lambda: now[0])
+    for _ in range(40):
+        with measure.phase("forward"):
+            now[0] += 0.1
+    measure.stop()
+    counts = {peak.counter: peak.count for peak in merged(tmp_path).peaks}
+    assert counts == {"resident": recorder.READ_FIRST + 3}
+
+
+def test_what_finds_no_room_is_counted_and_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recorder, "MAX_WAITING", 0)
+    measure.write_to(tmp_path)
+    with measure.phase("forward"):
+        pass
+    measure.stop()
+    assert "2 lines of readings found no room" in capsys.readouterr().err
 
 
 def test_a_folder_stays_where_it_was_when_the_program_moves(tmp_path):

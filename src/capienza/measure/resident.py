@@ -16,6 +16,7 @@ STATUS, CLEAR = "/proc/self/status", "/proc/self/clear_refs"
 PEAK = Meter("resident", HOST, f"VmHWM of {STATUS}, reset through {CLEAR}")
 NOW = Meter("resident_at_end", HOST, f"VmRSS of {STATUS} as the phase ends")
 """Where the kernel does not let the highest value be reset."""
+NAMES = (PEAK.name, NOW.name)
 HIGHEST = re.compile(rb"^VmHWM:\s+([0-9]+) kB$", re.MULTILINE)
 CURRENT = re.compile(rb"^VmRSS:\s+([0-9]+) kB$", re.MULTILINE)
 
