@@ -273,7 +273,8 @@ def test_phases_that_a_program_says_of_itself_are_in_the_record(bare_machine):
     ended = bare_machine.measure("--", sys.executable, "inside.py")
     assert ended.code == 0, ended.err.decode()
     peaks = {(one["phase"], one["counter"]): one["value"] for one in ended.run["peaks"]}
-    assert peaks["decode", "rss"] > peaks["load", "rss"] > 40_000_000
+    # On a busy machine the first reading after the load may be one of the decode.
+    assert peaks["decode", "rss"] >= peaks["load", "rss"] > 40_000_000
     assert peaks["decode", "resident"] >= peaks["load", "resident"] + 19_000_000
     kept = {(c["phase"], c["counter"]) for c in ended.record["claims"] if c["quantity"] == "host_peak_bytes"}
     assert {("load", "rss"), ("decode", "rss"), ("load", "resident"), ("decode", "resident")} <= kept

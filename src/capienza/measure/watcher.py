@@ -26,6 +26,8 @@ from capienza.measure.usage import Usage
 MAX_WAITING_BYTES = 1024 * 1024
 PIECE_BYTES = 64 * 1024
 CATCH_UP_SECONDS = 5.0
+LAST_BYTES, LAST_SECONDS = 2 * PIECE_BYTES, 30.0
+"""What is read of the end on a machine that is too busy for more, and how long it may take there."""
 READY = ""
 SERVING = ("prefill", "decode")
 TRAINING = ("forward", "backward", "optimizer_step_first", "optimizer_step_steady")
@@ -53,8 +55,8 @@ class Watcher:
         self._writer, self._log = writer, log
         self._gatherer = Gatherer()
         self._streams = {stream: (LineReader(), FactReader()) for stream in (1, 2)}
-        self._pieces: deque[tuple[float, int, bytes]] = deque()
-        self._waiting = 0
+        self._pieces: dict[int, deque[tuple[float, bytes]]] = {stream: deque() for stream in self._streams}
+        self._waiting = dict.fromkeys(self._streams, 0)
         self._torn: set[int] = set()
         self._problem: Message | None = None
         self._more = threading.Condition()
@@ -76,14 +78,18 @@ class Watcher:
         with self._more:
             for start in range(0, len(piece), PIECE_BYTES):
                 part = piece[start : start + PIECE_BYTES]
-                self._pieces.append((now, stream, part))
-                self._waiting += len(part)
-            while self._waiting > MAX_WAITING_BYTES:
-                _, torn, lost = self._pieces.popleft()
-                self._waiting -= len(lost)
-                self.skipped_bytes += len(lost)
-                self._torn.add(torn)
+                self._pieces[stream].append((now, part))
+                self._waiting[stream] += len(part)
+            self._leave_out(stream, MAX_WAITING_BYTES)
             self._more.notify()
+
+    def _leave_out(self, stream: int, kept_bytes: int) -> None:
+        """Drop the oldest pieces of a stream until no more than that waits. A flood on one leaves the other alone."""
+        while self._waiting[stream] > kept_bytes:
+            _, lost = self._pieces[stream].popleft()
+            self._waiting[stream] -= len(lost)
+            self.skipped_bytes += len(lost)
+            self._torn.add(stream)
 
     def finish(self) -> Diagnosis:
         """Read what is left, within a bound of time, and say what the output tells of a failure."""
@@ -92,9 +98,9 @@ class Watcher:
             self._more.notify()
         self._thread.join(CATCH_UP_SECONDS)
         with self._more:
-            self.skipped_bytes += self._waiting
-            self._pieces.clear()
-        self._thread.join(CATCH_UP_SECONDS)
+            for stream in self._streams:
+                self._leave_out(stream, LAST_BYTES)
+        self._thread.join(LAST_SECONDS)
         for lines, facts in self._streams.values() if self._problem is None else ():
             self._facts(facts.read(self._seen(lines.close())))
             self._facts(facts.close())
@@ -113,12 +119,14 @@ class Watcher:
     def _run(self) -> None:
         while True:
             with self._more:
-                while not self._pieces and not self._is_ended:
+                while not any(self._pieces.values()) and not self._is_ended:
                     self._more.wait()
-                if not self._pieces:
+                waiting = {stream: pieces[0][0] for stream, pieces in self._pieces.items() if pieces}
+                if not waiting:
                     return
-                now, stream, piece = self._pieces.popleft()
-                self._waiting -= len(piece)
+                stream = min(waiting, key=waiting.__getitem__)
+                now, piece = self._pieces[stream].popleft()
+                self._waiting[stream] -= len(piece)
                 is_torn = stream in self._torn
                 self._torn.discard(stream)
             try:
