@@ -5,6 +5,7 @@ A path names a field by its keys; fields of the items of a list stand under the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -404,14 +405,15 @@ FIELDS: tuple[Field, ...] = (
 CARD = Field(ROOT, _mapping(_card), "One workload: what must run, and what it may cost.", "")
 
 
-def _children() -> dict[str, dict[str, Field]]:
+def by_parent(fields: Iterable[Field]) -> dict[str, dict[str, Field]]:
+    """Fields by the path of their mapping, then by key."""
     table: dict[str, dict[str, Field]] = {}
-    for field in FIELDS:
+    for field in fields:
         table.setdefault(field.parent, {})[field.key] = field
     return table
 
 
-CHILDREN: dict[str, dict[str, Field]] = _children()
+CHILDREN: dict[str, dict[str, Field]] = by_parent(FIELDS)
 """The fields of each mapping, by its path and then by key."""
 
 

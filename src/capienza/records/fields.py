@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from capienza.card.fields import MAX_COUNT, MAX_GPUS, MAX_TOKENS, ROOT, Field
+from capienza.card.fields import MAX_COUNT, MAX_GPUS, MAX_TOKENS, ROOT, Field, by_parent
 from capienza.card.kinds import PROSE, WEIGHT_FORMAT, Kind, choice, text, whole
 from capienza.card.moments import MOMENT, ZONE
 from capienza.evidence.claims import DOCUMENT_SOURCES
@@ -110,12 +110,5 @@ FIELDS: tuple[Field, ...] = (
 FORM_FIELD = Field(ROOT, _mapping(Draft), "One piece of evidence.", "")
 
 
-def _children() -> dict[str, dict[str, Field]]:
-    table: dict[str, dict[str, Field]] = {}
-    for field in FIELDS:
-        table.setdefault(field.parent, {})[field.key] = field
-    return table
-
-
-CHILDREN: dict[str, dict[str, Field]] = _children()
+CHILDREN: dict[str, dict[str, Field]] = by_parent(FIELDS)
 """The fields of each mapping, by its path and then by key."""
