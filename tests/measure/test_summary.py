@@ -1,0 +1,49 @@
+"""The summary that people read: what is not known looks like it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from machines import CARD
+
+from capienza.measure.tree import Tree
+
+FAILS = "print('Traceback (most recent call last):'); print('ValueError: no'); raise SystemExit(1)"
+
+
+def rows_of(text: str, heading: str) -> list[list[str]]:
+    """The rows of the table below a heading, cell by cell."""
+    lines = text.split(heading)[1].split("\n\n")[1].splitlines()
+    return [[cell for cell in line.split("  ") if cell.strip()] for line in lines[2:]]
+
+
+def test_a_phase_whose_entries_are_not_all_known_is_at_least_that_and_has_no_difference(bare_machine):
+    bare_machine.card("\n".join(line for line in CARD.splitlines() if not line.startswith("engine")))
+    ended = bare_machine.measure("--stage", "short", "--", sys.executable, "-c", FAILS)
+    rows = rows_of(ended.err.decode(), "Predicted beside observed, by phase")
+    assert not any(phase["complete"] for phase in ended.run["phases"])
+    for row in rows:
+        assert [cell.strip().startswith("at least ") for cell in row[2:5]] == [True] * 3
+        assert row[-1].strip() in ("unknown", "") or len(row) == 7
+
+
+def test_a_phase_that_is_not_told_is_said_in_words_of_the_reader(bare_machine):
+    ended = bare_machine.measure("--lang", "it", "--", sys.executable, "-c", FAILS)
+    assert ended.run["failed_phase"] == "unknown"
+    assert "fase ignota: l’uscita non la dice" in ended.err.decode()
+    assert "unknown" not in ended.err.decode()
+
+
+def test_a_process_that_has_ended_holds_an_unknown_and_not_zero():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    try:
+        end = time.monotonic() + 10
+        while Tree(pid, "x").rss_bytes() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert Tree(pid, "x").rss_bytes() is None
+    finally:
+        os.waitpid(pid, 0)
