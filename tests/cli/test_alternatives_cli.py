@@ -239,7 +239,6 @@ def test_nothing_named_is_said_so(capienza, card):
         (["--gpu", "RTX 4090", "--failed", " "], 2, "there is no phase"),
         (["--gpu", "RTX 9999x"], 3, "no GPU named"),
         (["--gpu", "L4x0"], 2, "expected a GPU name"),
-        (["--gpu", "L4x2"], 2, "the card places a copy on 1"),
         (["--gpu", "L4", "--offer", "a"], 2, "both say where the card runs"),
         (["--offer", "a"], 2, "no file of offers is given"),
         (["--gpu", "L4", "--evidence", "/nowhere"], 4, "no folder of records"),
@@ -251,6 +250,19 @@ def test_what_a_person_gets_wrong(capienza, card, arguments, code, text):
     assert (run.code, run.out) == (code, "")
     assert text in run.err
     assert "Traceback" not in run.err
+
+
+def test_more_gpus_than_a_copy_needs_are_at_hand_and_fewer_are_refused(capienza, card):
+    two = SERVED.replace("{gpus: 1}", "{gpus: 2, tensor_parallel: 2}")
+    refused = capienza("alternatives", card(two), "--gpu", "L4x1")
+    assert (refused.code, refused.out) == (2, "")
+    assert "the card places a copy on 2" in refused.err
+    for gpu, most in (("L4x2", 2), ("L4x4", 4)):
+        run = capienza("alternatives", card(), "--gpu", gpu)
+        assert run.code == 0
+        assert "alternatives to L4 x 1" in run.out
+        assert f"tensor_parallel: {most}" in run.out
+        assert f"tensor_parallel: {most * 2}" not in run.out
 
 
 def test_an_offer_that_is_not_there(capienza, card, examples):
