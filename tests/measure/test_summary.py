@@ -47,3 +47,12 @@ def test_a_process_that_has_ended_holds_an_unknown_and_not_zero():
         assert Tree(pid, "x").rss_bytes() is None
     finally:
         os.waitpid(pid, 0)
+
+
+def test_options_behind_the_dashes_are_of_the_command(bare_machine):
+    ended = bare_machine.measure("--stage", "short", "--", "sh", "-c", "exit 0", "--lang", "it", "--json")
+    assert ended.err.decode().startswith("Measured: ")
+    ended = bare_machine.measure("--", "no-such-command", "--lang=it", "--json")
+    assert (ended.code, ended.err.decode().splitlines()[0]) == (127, "there is no command no-such-command")
+    ended = bare_machine.measure("--lang", "it", "--", "no-such-command", "--lang", "en")
+    assert "il comando no-such-command non esiste" in ended.err.decode()
