@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+import pytest
 from machines import CARD
 
 from capienza.measure.tree import Tree
@@ -56,3 +57,12 @@ def test_options_behind_the_dashes_are_of_the_command(bare_machine):
     assert (ended.code, ended.err.decode().splitlines()[0]) == (127, "there is no command no-such-command")
     ended = bare_machine.measure("--lang", "it", "--", "no-such-command", "--lang", "en")
     assert "il comando no-such-command non esiste" in ended.err.decode()
+
+
+@pytest.mark.parametrize("given", [None, "de"])
+def test_the_language_of_the_summary_is_not_that_of_the_command(bare_machine, given):
+    bare_machine.variables.pop("LANGUAGE", None)
+    bare_machine.variables |= {} if given is None else {"LANGUAGE": given}
+    ended = bare_machine.measure("--lang", "it", "--", "sh", "-c", "echo ${LANGUAGE-none}")
+    assert (ended.out, ended.code) == (f"{given or 'none'}\n".encode(), 0)
+    assert ended.err.decode().startswith("Misurato: ")

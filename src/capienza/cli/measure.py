@@ -72,7 +72,9 @@ def measure_command(
 ) -> None:
     """Run `capienza.api.measure` and show the summary on standard error."""
     from capienza.api.measuring import measure
+    from capienza.i18n.click_texts import leave_language
 
+    leave_language()
     gc.enable()  # a run lasts; main() leaves it off for calls that do not
     ended: list[int] = []
     try:
