@@ -275,6 +275,8 @@ def test_a_phase_that_the_workload_has_not(capienza, card):
     run = capienza("alternatives", card(), "--gpu", "L4", "--failed", "backward")
     assert run.code == 0
     assert "No entry of this workload lives in phase backward" in run.out
+    italian = capienza("alternatives", card(), "--gpu", "L4", "--failed", "backward", "--lang", "it")
+    assert "Nessuna voce di questo carico vive nella fase backward" in italian.out
     data = json.loads(capienza("alternatives", card(), "--gpu", "L4", "--failed", "backward", "--json").out)
     assert data["failed_is_computed"] is False
     assert {one["relation_to_failed"] for one in data["alternatives"]} == {None}

@@ -66,3 +66,12 @@ def test_the_language_of_the_summary_is_not_that_of_the_command(bare_machine, gi
     ended = bare_machine.measure("--lang", "it", "--", "sh", "-c", "echo ${LANGUAGE-none}")
     assert (ended.out, ended.code) == (f"{given or 'none'}\n".encode(), 0)
     assert ended.err.decode().startswith("Misurato: ")
+
+
+def test_an_option_of_the_command_without_dashes_before_it_says_what_to_write(bare_machine):
+    ended = bare_machine.measure("python", "train.py", "--epochs", "3")
+    assert (ended.code, ended.out) == (125, b"")
+    assert "capienza measure CARD -- COMMAND..." in ended.err.decode().splitlines()[-1]
+    ended = bare_machine.measure("--epochs", "3", "--", "true")
+    assert ended.code == 125
+    assert "No such option" in ended.err.decode()
