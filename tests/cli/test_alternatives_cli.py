@@ -239,7 +239,6 @@ def test_nothing_named_is_said_so(capienza, card):
         (["--gpu", "RTX 4090", "--failed", " "], 2, "there is no phase"),
         (["--gpu", "RTX 9999x"], 3, "no GPU named"),
         (["--gpu", "L4x0"], 2, "expected a GPU name"),
-        (["--gpu", "L4x2"], 2, "the card places a copy on 1"),
         (["--gpu", "L4", "--offer", "a"], 2, "both say where the card runs"),
         (["--offer", "a"], 2, "no file of offers is given"),
         (["--gpu", "L4", "--evidence", "/nowhere"], 4, "no folder of records"),
@@ -253,6 +252,19 @@ def test_what_a_person_gets_wrong(capienza, card, arguments, code, text):
     assert "Traceback" not in run.err
 
 
+def test_more_gpus_than_a_copy_needs_are_at_hand_and_fewer_are_refused(capienza, card):
+    two = SERVED.replace("{gpus: 1}", "{gpus: 2, tensor_parallel: 2}")
+    refused = capienza("alternatives", card(two), "--gpu", "L4x1")
+    assert (refused.code, refused.out) == (2, "")
+    assert "the card places a copy on 2" in refused.err
+    for gpu, most in (("L4x2", 2), ("L4x4", 4)):
+        run = capienza("alternatives", card(), "--gpu", gpu)
+        assert run.code == 0
+        assert "alternatives to L4 x 1" in run.out
+        assert f"tensor_parallel: {most}" in run.out
+        assert f"tensor_parallel: {most * 2}" not in run.out
+
+
 def test_an_offer_that_is_not_there(capienza, card, examples):
     run = capienza("alternatives", card(), "--offer", "gone", "--offers", examples / "offers" / "market.yaml")
     assert (run.code, run.out) == (2, "")
@@ -263,6 +275,8 @@ def test_a_phase_that_the_workload_has_not(capienza, card):
     run = capienza("alternatives", card(), "--gpu", "L4", "--failed", "backward")
     assert run.code == 0
     assert "No entry of this workload lives in phase backward" in run.out
+    italian = capienza("alternatives", card(), "--gpu", "L4", "--failed", "backward", "--lang", "it")
+    assert "Nessuna voce di questo carico vive nella fase backward" in italian.out
     data = json.loads(capienza("alternatives", card(), "--gpu", "L4", "--failed", "backward", "--json").out)
     assert data["failed_is_computed"] is False
     assert {one["relation_to_failed"] for one in data["alternatives"]} == {None}

@@ -68,6 +68,18 @@ def test_a_complete_run_makes_memory_admissible_and_stays_in_its_scope(machine):
     assert part["difference_bytes"] == part["observed_bytes"] - part["predicted_bytes"]
 
 
+def test_what_was_read_outside_of_every_phase_counts_too(machine):
+    machine.gpus({})
+    ended = machine.measure("--", *machine.script(f"use(0, 44)\nuse(0, 2)\n{WHOLE}"))
+    assert ended.run["outcome"] == "completed"
+    peaks = {(one["phase"], one["counter"]): one["value"] for one in claims(ended, "peak_bytes")}
+    assert peaks["unknown", "device"] == 44 * GIB
+    assert (
+        max(value for (phase, counter), value in peaks.items() if (phase, counter) != ("unknown", "device")) < 44 * GIB
+    )
+    assert memory_of(machine).truth is not Truth.TRUE
+
+
 def test_out_of_memory_on_the_load_excludes(machine):
     machine.gpus({})
     ended = machine.measure("--", *machine.script(OOM))

@@ -37,6 +37,17 @@ from capienza.units import GIB, MIB, Range
         (["--max_new_tokens=5", "--pad-token-id", "0"], ["--max_new_tokens=5", "--pad-token-id", "0"]),
         (["--keyframes", "3", "--monkey=1"], ["--keyframes", "3", "--monkey=1"]),
         (["--token", "--verbose"], ["--token", "--verbose"]),
+        (["--wandb_key", "abc", "--private_key=abc"], ["--wandb_key", "***", "--private_key=***"]),
+        (
+            ["sh", "-c", "export A_TOKEN=abc; B_SECRET='d e' run"],
+            ["sh", "-c", "export A_TOKEN=***; B_SECRET='***' run"],
+        ),
+        (['{"api_key":"abc", "n": 1}'], ['{"api_key":"***", "n": 1}']),
+        (["{'password': 'a b'}"], ["{'password': '***'}"]),
+        (["curl", "-H", "Cookie: sid=abc; b=c"], ["curl", "-H", "Cookie: ***"]),
+        (['{"max_tokens": 5, "model": "a"}', "X=1; run"], ['{"max_tokens": 5, "model": "a"}', "X=1; run"]),
+        (["python", "-c", "token_ids=[1]; key = 2"], ["python", "-c", "token_ids=[1]; key = 2"]),
+        (["--sort-key", "a", "--primary_key=id"], ["--sort-key", "a", "--primary_key=id"]),
     ],
 )
 def test_secrets_are_masked_and_the_rest_stays(words, expected):

@@ -17,8 +17,8 @@ def written(folder, readings, spans):
         if scope not in counters:
             counters[scope] = writer.counter("device", "B", scope, "test")
         writer.read(counters[scope], value, t=t)
-    for phase, start, end in spans:
-        writer.phase(phase, start, end, "log")
+    for phase, start, end, *source in spans:
+        writer.phase(phase, start, end, *(source or ["log"]))
     writer.close()
     return {(one.phase, one.scope): one.value for one in peaks_of(folder, {}).peaks}
 
@@ -39,6 +39,20 @@ def test_a_value_that_stays_counts_for_every_phase_it_lasts_through(tmp_path):
     found = written(tmp_path, readings, [("load", 2.0, 3.0), ("decode", 4.0, 4.5)])
     assert set(found.values()) == {5}
     assert {phase for phase, _ in found} == {"run", "load", "decode"}
+
+
+def test_what_a_process_says_of_a_phase_goes_before_its_printed_lines(tmp_path):
+    readings = [("gpu:0", tick / 10, tick) for tick in range(100)]
+    steps = [(phase, 1.0, 9.0) for phase in ("forward", "backward", "optimizer_step_steady")]
+    inside = [("forward", 1.0, 2.0, "process"), ("backward", 2.0, 3.0, "process")]
+    found = written(tmp_path, readings, [*steps, *inside])
+    # A phase has the first reading after it too.
+    assert found == {
+        ("run", "gpu:0"): 99,
+        ("forward", "gpu:0"): 21,
+        ("backward", "gpu:0"): 31,
+        ("optimizer_step_steady", "gpu:0"): 91,
+    }
 
 
 spans = st.lists(

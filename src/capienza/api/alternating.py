@@ -12,7 +12,7 @@ from capienza.api.deciding import CATALOGUE, catalogue_offers
 from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
 from capienza.api.sizing import facts_of, gpus_of, margin_bytes, read_card, split_gpu
-from capienza.card.model import Card, Host
+from capienza.card.model import Card, Host, Placement
 from capienza.catalog.asked import claim_of
 from capienza.catalog.capability import traits_of
 from capienza.catalog.capacity import capacity_of
@@ -59,9 +59,9 @@ def alternatives(
 ) -> Alternatives:
     """What else could be tried for a card, one change each, sorted by predicted fit and then by what it invalidates.
 
-    The card runs on `gpu` (a name, "L40Sx2" for two) or on the offer of that id in `offers`; other GPUs are those of
-    `offers`, else of the catalogue. `failed` is the phase that failed, `evidence` a folder of records, `now` the moment
-    that decides which of them are expired.
+    The card runs on `gpu` (a name, "L40Sx2" where two are at hand) or on the offer of that id in `offers`; other GPUs
+    are those of `offers`, else of the catalogue. `failed` is the phase that failed, `evidence` a folder of records,
+    `now` the moment that decides which of them are expired.
 
     Raises `UsageError` for options that contradict each other or the card and for names that are not there,
     `InputError` for documents that cannot be used and for a GPU that is not known.
@@ -122,7 +122,9 @@ def _place(card: Card, gpu: str | None, offer: str | None, known: list[Offer]) -
     if gpu is None:
         return None, gpus_of(card, None), USUAL_GPUS
     name, asked = split_gpu(gpu)
-    gpus = gpus_of(card, asked)
+    stated = gpus_of(card, None)
+    # More than a copy needs are at hand for other divisions; with fewer it would be another configuration.
+    gpus = stated if isinstance(card.placement, Placement) and (asked or 0) > stated else gpus_of(card, asked)
     return _gpu(card, claim_of(name), (), name), gpus, max(gpus, USUAL_GPUS if asked is None else asked)
 
 

@@ -15,7 +15,7 @@ from capienza.cli.base import Command, argument, option, shown_as
     "invalidates. The requirement stays as it is. With --failed, what lowers that phase comes first.",
 )
 @argument("card", metavar="CARD", help="A workload card.")
-@option("--gpu", metavar="NAME[xN]", help="The GPU that it runs on, or N of them.")
+@option("--gpu", metavar="NAME[xN]", help="The GPU that it runs on; N: as many at hand.")
 @option("--offer", metavar="ID", help="The offer that it runs on, one of --offers.")
 @option("--offers", multiple=True, metavar="FILE", help="Offers whose GPUs are the other ones; may be repeated.")
 @option("--failed", metavar="PHASE", help="The phase that failed, such as prefill or backward.")

@@ -126,11 +126,17 @@ def _context_class(meta: dict[str, str]) -> type[click.Context]:
     return LanguageContext
 
 
+def own(args: Sequence[str]) -> Sequence[str]:
+    """The words of a line up to `--`: those behind it are of the command that is run."""
+    return args[: args.index("--")] if "--" in args else args
+
+
 def wanted_language(args: Sequence[str]) -> str:
     """The language that `--lang` names anywhere on the line, else that of the environment.
 
     A value that is not a language is left for click to refuse.
     """
+    args = own(args)
     for index, arg in enumerate(args):
         value = arg.partition("=")[2] if arg.startswith("--lang=") else None
         if arg == "--lang" and index + 1 < len(args):

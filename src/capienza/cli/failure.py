@@ -10,7 +10,7 @@ from itertools import pairwise
 import click
 
 from capienza.canon import pretty
-from capienza.cli.base import wanted_language
+from capienza.cli.base import own, wanted_language
 from capienza.cli.streams import json_output
 from capienza.errors import CapienzaError, InputErrors
 from capienza.i18n.translator import Say, speaker
@@ -22,7 +22,7 @@ ERROR_SCHEMA = "capienza.error/1"
 
 def fail(error: BaseException, args: Sequence[str]) -> int:
     """Show the error and return the exit code. Our own faults are re-raised when CAPIENZA_TRACEBACK is set."""
-    say = speaker(wanted_language(args))
+    say, args = speaker(wanted_language(args)), own(args)
     wants_json = "--json" in args or "--format=json" in args or ("--format", "json") in pairwise(args)
     if isinstance(error, CapienzaError):
         return _known(error, say, wants_json)

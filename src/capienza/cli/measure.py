@@ -10,18 +10,27 @@ from typing import Any, NoReturn
 import click
 
 from capienza.cli.base import Command, argument, option, shown_as
-from capienza.errors import CapienzaError
+from capienza.errors import CapienzaError, UsageError, template
 
 STAGES = ("short", "usual", "required")
 NOT_STARTED, NOT_FOUND = 125, 127
+NOT_OURS = template(
+    "measure.option-not-ours",
+    "{option} is no option of capienza measure",
+    "put -- before the command: capienza measure CARD -- COMMAND...",
+)
 
 
 class Wrapper(Command):
     """A command whose own failures before the start end with 125: every other code is that of what it runs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        has_dashes = "--" in args  # the parser takes the words away
         try:
             return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            ours = UsageError(NOT_OURS(option=error.option_name[:60]))
+            _end(error if has_dashes else ours, NOT_STARTED)
         except (click.UsageError, CapienzaError) as error:
             _end(error, NOT_STARTED)
 
@@ -72,7 +81,9 @@ def measure_command(
 ) -> None:
     """Run `capienza.api.measure` and show the summary on standard error."""
     from capienza.api.measuring import measure
+    from capienza.i18n.click_texts import leave_language
 
+    leave_language()
     gc.enable()  # a run lasts; main() leaves it off for calls that do not
     ended: list[int] = []
     try:

@@ -37,6 +37,11 @@ NEAR_FRAGMENTED = template(
     "fragmentation may be part of it: {unallocated_bytes} reserved and unallocated are barely the {requested_bytes} "
     "asked",
 )
+SMALL_PART = template(
+    "diagnose.small-part",
+    "fragmentation may be part of it: {unallocated_bytes} reserved and unallocated are more than the {requested_bytes} "
+    "asked, but less than a tenth of the pool: any pool in use holds some",
+)
 OTHERS = template(
     "diagnose.others",
     "other processes explain it: they hold {others_bytes}; with the {free_bytes} free that is {sum_bytes}, and "
@@ -68,6 +73,10 @@ UNITS = template(
 )
 SHARE = template(
     "diagnose.share", "{requested_bytes} wanted of {total_bytes}, {free_bytes} free: others hold {others_bytes}"
+)
+TAKEN = template(
+    "diagnose.taken",
+    "{taken_bytes} of {total_bytes} are taken: this line does not tell how much of it by this process",
 )
 NOT_KNOWN_TO_DRIVER = template(
     "diagnose.zero-process",
@@ -139,10 +148,11 @@ def explained(found: Diagnosis, figures: dict[str, int]) -> tuple[Message, ...]:
     """The arithmetic of a device's memory, step by step."""
     if found.memory in ("no", "host") and not is_roomy(figures):
         return ()
-    return tuple(_explanations(figures))
+    return tuple(_explanations(figures, is_first=found.phase == "startup"))
 
 
-def _explanations(figures: dict[str, int]) -> list[Message]:
+def _explanations(figures: dict[str, int], *, is_first: bool) -> list[Message]:
+    """`is_first`: this process holds nothing yet, so that all that is taken is held by others."""
     asked, free, total = (figures.get(f"{name}_bytes") for name in ("requested", "free", "total"))
     said: list[Message] = []
     if asked is None:
@@ -157,7 +167,7 @@ def _explanations(figures: dict[str, int]) -> list[Message]:
     if free is not None and asked > free:
         said.append(SHORT(short_bytes=asked - free, requested_bytes=asked, free_bytes=free))
     said += _fragmentation(figures, asked)
-    said += _others(figures, asked)
+    said += _others(figures, asked, is_first=is_first)
     return said
 
 
@@ -168,11 +178,15 @@ def _fragmentation(figures: dict[str, int], asked: int) -> list[Message]:
     if is_fragmentation(figures):
         free = figures.get("free_bytes", 0)
         return [FRAGMENTED(unallocated_bytes=spare, requested_bytes=asked, free_bytes=free)]
-    words = NEAR_FRAGMENTED if spare >= asked else NOT_FRAGMENTED
+    if spare < asked:
+        return [NOT_FRAGMENTED(unallocated_bytes=spare, requested_bytes=asked)]
+    if figures.get("free_bytes", 0) >= asked:
+        return []  # what is free would do: the pool's own is not the question
+    words = SMALL_PART if spare * CLEARLY[1] >= asked * CLEARLY[0] else NEAR_FRAGMENTED
     return [words(unallocated_bytes=spare, requested_bytes=asked)]
 
 
-def _others(figures: dict[str, int], asked: int) -> list[Message]:
+def _others(figures: dict[str, int], asked: int, *, is_first: bool) -> list[Message]:
     others, free = figures.get("other_process_bytes"), figures.get("free_bytes", 0)
     if figures.get("process_bytes") == 0 and figures.get("allocated_bytes"):
         return [NOT_KNOWN_TO_DRIVER(allocated_bytes=figures["allocated_bytes"])]
@@ -185,5 +199,7 @@ def _others(figures: dict[str, int], asked: int) -> list[Message]:
         return [OUTSIDE(outside_bytes=left, total_bytes=figures["total_bytes"], free_bytes=free, pool_bytes=pool)]
     if "total_bytes" in figures and "allocated_bytes" not in figures and figures["total_bytes"] - free > 2**29:
         total = figures["total_bytes"]
+        if not is_first:
+            return [TAKEN(taken_bytes=total - free, total_bytes=total)]
         return [SHARE(requested_bytes=asked, total_bytes=total, free_bytes=free, others_bytes=total - free)]
     return []

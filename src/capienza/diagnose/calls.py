@@ -174,6 +174,7 @@ CALLS: tuple[Call, ...] = (
         r"|compiled_bw|bwd|_bwd\w*|backward_step|grad",
         r"^(?!.*loss\.py)",
     ),
+    _call("backward", r"_post_backward\w*|_pre_backward\w*|_reduce_grad\w*|post_backward|pre_backward", r"fsdp"),
     _call(
         "backward",
         code=r"\.backward\(|\bbackward\(loss|autograd\.grad\(|_execution_engine\.run_backward",

@@ -17,6 +17,7 @@ from capienza.logs.frames import Call, Frame, call_of, calls_on_one_line, code_o
 from capienza.logs.known import known, matched, most
 from capienza.logs.lines import Line, LineReader
 from capienza.logs.prefix import level_of, taken_apart
+from capienza.logs.quoted import is_quoted
 from capienza.logs.said import AT_ONCE, Said
 
 Kind = Literal["traceback", "chained", "frame", "said"]
@@ -88,6 +89,9 @@ class FactReader:
 
     def _line(self, line: Line) -> Iterator[Fact]:
         source, words = taken_apart(line.text)
+        if is_quoted(words):
+            self._before = ""
+            return
         if _HEAD in words:
             yield from self._without_code()
             yield Fact(kind="traceback", line=line.number, source=source, text=_HEAD)

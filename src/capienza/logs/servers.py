@@ -49,7 +49,7 @@ ROWS = (
         "shard process was signaled | shard 0 failed to start | failed to start | shutting down shards | "
         "error: shardcannotstart | shard complete standard error output | webserver crashed | error: warmup( | "
         "shardfailed",
-        r"(?!.*signal 9)",
+        r"^(?!.*(?:signal 9|enginecore|workerproc|engine process))",
         rank="consequence",
     ),
     enters(

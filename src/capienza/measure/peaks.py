@@ -3,6 +3,7 @@
 Legend: a reading counts for a phase when it was taken while the phase lasted, or is the first one after it: an
 allocator gives little back, so that one holds what a short phase took. Files of several processes have clocks
 of their own, which are set side by side by the moment each began. Readings of one counter are compared, never added.
+A phase that a process tells of itself lasts as long as that says; what a printed line would tell of it is not used.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from capienza.measure.merge import FILE, merged
 from capienza.measure.readings import Readings, Span
 
 SAMPLED = "readings.jsonl"
+FROM_PROCESS = "process"
 WHOLE_RUN = "run"
 MAX_SPANS = 1_000_000
 
@@ -103,7 +105,9 @@ def _spans(files: list[tuple[Readings, float]], notes: list[Message]) -> list[Sp
                     spans.append(Span(span.phase, span.start + shift, end, span.source, span.step))
         except InputError as error:
             notes.append(error.message)
-    return sorted(spans, key=lambda span: span.start)
+    told = {span.phase for span in spans if span.source == FROM_PROCESS}
+    kept = (span for span in spans if span.source == FROM_PROCESS or span.phase not in told)
+    return sorted(kept, key=lambda span: span.start)
 
 
 def _durations(spans: list[Span]) -> dict[str, float]:

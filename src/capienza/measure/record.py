@@ -20,11 +20,12 @@ from capienza.evidence.record import Claim, Record, Scope, Subject
 from capienza.evidence.store import seal
 from capienza.evidence.vocabulary import BYTES, COUNTERS
 from capienza.measure.environment import RunGpu
-from capienza.measure.peaks import WHOLE_RUN
+from capienza.measure.peaks import WHOLE_RUN, PhasePeak
 from capienza.measure.run import Run
 from capienza.measure.stage import Coverage, Stage, coverage, tried
 
 HOST_PEAK = "host_peak_bytes"
+NO_PHASE = "unknown"
 FILES = ("run.json", "environment.json", "readings.jsonl", "usage.jsonl", "output.log")
 ENGINE_PACKAGES = {
     "vllm": "vllm",
@@ -121,16 +122,23 @@ def digests(folder: Path) -> dict[str, str]:
     return found
 
 
+def _largest_of_phases(run: Run, whole: PhasePeak) -> int:
+    """The largest peak that a phase has of the same counter on the same GPU."""
+    same = (peak for peak in run.peaks.peaks if (peak.counter, peak.scope) == (whole.counter, whole.scope))
+    return max((peak.value for peak in same if peak.phase != WHOLE_RUN), default=0)
+
+
 def _claims(run: Run, gpus: list[RunGpu]) -> Iterator[Claim]:
     yield Claim(quantity=OUTCOME, value=run.outcome, phase=run.failed_phase)
     numbers = {gpu.scope: number for number, gpu in enumerate(gpus)}
     for peak in run.peaks.peaks:
         basis = f"{peak.scope}: {peak.source}"
         if peak.counter in COUNTERS and peak.scope in numbers:
-            if peak.phase != WHOLE_RUN and peak.value > 0:
+            # What was read while no phase lasted is of a phase that nothing tells, and none the less the run's.
+            if peak.value > (_largest_of_phases(run, peak) if peak.phase == WHOLE_RUN else 0):
                 yield Claim(
-                    quantity=PEAK, value=peak.value, unit=BYTES, phase=peak.phase, counter=peak.counter,
-                    gpu_index=numbers[peak.scope], basis=basis,
+                    quantity=PEAK, value=peak.value, unit=BYTES, counter=peak.counter, basis=basis,
+                    phase=NO_PHASE if peak.phase == WHOLE_RUN else peak.phase, gpu_index=numbers[peak.scope],
                 )  # fmt: skip
         elif peak.counter not in (*COUNTERS, "others"):
             yield Claim(

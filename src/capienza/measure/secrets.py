@@ -8,7 +8,9 @@ from collections.abc import Sequence
 MASK = "***"
 _NAME = re.compile(
     r"(?:^|[-_.])(?:api[-_]?key|access[-_]?key|secret|token|password|passwd|passphrase|credentials?|auth|bearer|pat)"
-    r"(?:$|[-_.])|(?:(?:api|access|private|secret)key|token|secret|password)$",
+    r"(?:$|[-_.])|(?:(?:api|access|private|secret)key|token|secret|password)$"
+    r"|(?:^|[-_.])(?:private|secret|signing|encryption|ssh|wandb|comet|neptune|openai|anthropic|azure|hf)[-_.]key$"
+    r"|cookie$",
     re.IGNORECASE,
 )
 """Names of options and variables whose value is a secret."""
@@ -22,6 +24,11 @@ _VALUE = re.compile(
 """Values that are secrets by their own form."""
 _LOGIN = re.compile(r"(\w+://)[^/\s@]+@")
 _HEADER = re.compile(r"((?:authorization|x-api-key)\s*[:=]\s*(?:bearer\s+|basic\s+)?)\S+|(bearer\s+)\S+", re.IGNORECASE)
+_COOKIE = re.compile(r"((?:set-)?cookie\s*:\s*)\S.*", re.IGNORECASE | re.DOTALL)
+_WITHIN = re.compile(
+    r"(?P<name>[A-Za-z_][\w.-]{0,80})(?P<mid>[\"']?\s?[:=]\s?)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|,}\"']+)"
+)
+"""A name and its value inside a word: an assignment in a line for a shell, a member of a JSON object."""
 _PAIR = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
 _QUERY = re.compile(r"([?&](?:[\w-]*(?:token|key|secret|password|signature|sig))=)[^&#\s]+", re.IGNORECASE)
 MAX_WORDS, MAX_CHARACTERS = 1000, 4000
@@ -49,7 +56,16 @@ def _is_secret(name: str) -> bool:
     return bool(_NAME.search(bare)) and not _HARMLESS.search(bare)
 
 
+def _masked_value(match: re.Match[str]) -> str:
+    value = match["value"]
+    if not _is_secret(match["name"]) or value.lower() in ("bearer", "basic") or MASK in value:
+        return match[0]
+    mark = value[0] if value[0] in "\"'" else ""
+    return f"{match['name']}{match['mid']}{mark}{MASK}{mark}"
+
+
 def _inside(word: str) -> str:
     word = _HEADER.sub(lambda match: f"{match[1] or match[2]}{MASK}", word)
-    word = _QUERY.sub(rf"\1{MASK}", _LOGIN.sub(rf"\1{MASK}@", word))
+    word = _QUERY.sub(rf"\1{MASK}", _LOGIN.sub(rf"\1{MASK}@", _COOKIE.sub(rf"\1{MASK}", word)))
+    word = _WITHIN.sub(_masked_value, word)
     return _VALUE.sub(MASK, word)

@@ -116,7 +116,8 @@ def _children_elsewhere(pid: int) -> list[int]:
 def _rss(pid: int) -> int | None:
     try:
         with open(f"{PROC}/{pid}/statm", "rb") as file:  # noqa: PTH123 - ten times a second
-            return int(file.read(200).split()[1]) * _PAGE
+            pages = int(file.read(200).split()[1])
+            return pages * _PAGE if pages else None  # one that has ended and is not yet reaped holds nothing
     except (OSError, ValueError, IndexError):
         return None if PROC.is_dir() else _rss_elsewhere(pid)
 

@@ -73,8 +73,11 @@ def alternatives_document(answer: Alternatives, say: Say) -> Document:
     rows = _rows(possible)
     blocks: list[Block] = [Heading(_title(answer, say), 1), Paragraph(_now(answer, say))]
     if answer.failed is not None and answer.failed not in answer.scene.now.peaks:
-        text = "No entry of this workload lives in phase {phase}: nothing can be said to lower it."
-        blocks.append(Paragraph(say(text, phase=str(answer.failed))))
+        absent = say(
+            "No entry of this workload lives in phase {phase}: nothing can be said to lower it.",
+            phase=str(answer.failed),
+        )
+        blocks.append(Paragraph(absent))
     if rows:
         blocks += [_table(rows, answer, say), _phases(rows, answer.scene.now, say)]
     else:

@@ -10,7 +10,7 @@ from capienza.report.labels import ENTRY_LABELS, label
 from capienza.report.messages import sentence
 
 if TYPE_CHECKING:
-    from capienza.measure.measured import Measured
+    from capienza.measure.measured import Compared, Measured
     from capienza.measure.run import Run
 
 OUTCOMES = {
@@ -29,7 +29,7 @@ COUNTERS = {
     "resident": mark("resident: all of one process in main memory"),
     "resident_at_end": mark("resident as the phase ends, not its peak"),
 }
-WHOLE_RUN = "run"
+WHOLE_RUN, UNKNOWN_PHASE = "run", "unknown"
 
 
 def measure_document(found: Measured, say: Say) -> Document:
@@ -61,7 +61,9 @@ def _ending(found: Measured, say: Say) -> str:
         seconds=seconds,
         outcome=say(OUTCOMES[run.outcome]),
     )
-    if run.failed_phase:
+    if run.failed_phase == UNKNOWN_PHASE:
+        text += ", " + say("phase unknown: the output does not tell it")
+    elif run.failed_phase:
         text += ", " + say("phase {phase}", phase=run.failed_phase)
     return text
 
@@ -133,14 +135,14 @@ def _phases(found: Measured, say: Say) -> list[Block]:
     for row in found.phases:
         read: list[tuple[str, int | None]] = [*row.observed_bytes.items()]
         for counter, observed in read or [("", None)]:
-            difference = None if observed is None or row.expected_bytes is None else observed - row.expected_bytes
+            # Beside a prediction that lacks entries there is no difference to speak of.
+            is_whole = observed is not None and row.expected_bytes is not None and row.is_complete
+            difference = (observed or 0) - (row.expected_bytes or 0) if is_whole else None
             rows.append(
                 (
                     row.phase,
                     row.scope,
-                    _size(row.floor_bytes, say),
-                    _size(row.expected_bytes, say),
-                    _size(row.ceiling_bytes, say),
+                    *(_predicted(size, row.is_complete, say) for size in _range(row)),
                     counter,
                     _size(observed, say),
                     _difference(difference, say),
@@ -177,6 +179,16 @@ def _ledger(found: Measured, say: Say) -> list[Block]:
         Heading(say("Ledger beside what the engine printed, per GPU")),
         Table(columns=columns, rows=rows, numeric=(1, 2, 3, 4, 5)),
     ]
+
+
+def _range(row: Compared) -> tuple[int | None, int | None, int | None]:
+    return row.floor_bytes, row.expected_bytes, row.ceiling_bytes
+
+
+def _predicted(amount: int | None, is_complete: bool, say: Say) -> str:
+    """A predicted figure; "at least" when an entry of the phase is not in it."""
+    shown = _size(amount, say)
+    return shown if is_complete or amount is None else say("at least {size}", size=shown)
 
 
 def _size(amount: int | None, say: Say) -> str:

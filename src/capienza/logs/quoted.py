@@ -1,0 +1,19 @@
+"""Lines in which a server shows what a client wrote or was answered: whatever stands in them did not happen here."""
+
+from __future__ import annotations
+
+import re
+
+_ANCHORS = ("prompt: ", "output: ", "ReqInput(")
+_QUOTED = re.compile(
+    r"\b(?:received request \S+: prompt: |request \S+ details: prompt: "
+    r"|generated response \S+(?: \([^)]{0,40}\))?: output: )|\breceive: obj=\w{0,40}ReqInput\(",
+    re.IGNORECASE,
+)
+_HEAD_CHARACTERS = 400
+"""Characters at the start of a line in which a server names the request."""
+
+
+def is_quoted(words: str) -> bool:
+    """Does the line show the text of a request or of its answer (vLLM, SGLang)?"""
+    return any(anchor in words for anchor in _ANCHORS) and _QUOTED.search(words, 0, _HEAD_CHARACTERS) is not None
