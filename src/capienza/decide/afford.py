@@ -38,6 +38,9 @@ def affordable_hours(offer: Offer, bill: Bill, cap: Decimal, planned: Decimal) -
         known = cost.planned or cost.minimum
         return known.amount if known else Decimal(0)
 
+    # Most packages cost the same however long they are used: that is seen at once.
+    if paid(int(MOST_HOURS * SECONDS / step_s)) <= cap:
+        return None
     low, high = 0, int(planned * SECONDS / step_s) + 1
     while (above := paid(high)) <= cap:
         low, high = high, 2 * high
