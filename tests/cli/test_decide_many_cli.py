@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 
+import msgspec
 import pytest
 
 from capienza.api import decide, decide_many
@@ -36,10 +37,9 @@ def test_each_card_gets_its_own_answer(processes, examples, cards):
         assert answer.notes == alone.shortlist.notes
         assert answer.findings.counts == decided.findings.counts
         for short, full in zip(answer.lists, alone.shortlist.lists, strict=True):
-            assert (short.selected, short.to_confirm) == (
-                full.selected[:BRIEF_PLACES],
-                full.to_confirm[:BRIEF_PLACES],
-            )
+            assert short.selected == full.selected[:BRIEF_PLACES]
+            first = [msgspec.structs.replace(place, next=None) for place in full.to_confirm[:BRIEF_PLACES]]
+            assert list(short.to_confirm) == first
 
 
 def test_bare_dates_are_read_in_the_zone_of_each_card(examples, tmp_path):

@@ -12,13 +12,16 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from capienza.api.deciding import decided_with
+from capienza.api.deciding import sizing_for
+from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
 from capienza.card.load import load_card
 from capienza.card.model import Card
 from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
-from capienza.decide.summary import Brief, in_short, summarise
+from capienza.decide.documents import Shown, document_of
+from capienza.decide.engine import decide_possible
+from capienza.decide.summary import Brief, in_short
 from capienza.errors import Message, UnreachableError, template
 from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
@@ -83,11 +86,20 @@ def _decide(
 ) -> Iterator[Brief]:
     """The answers, card by card. Bare dates of an offer are in the time zone of the card, so each zone reads anew."""
     known: dict[datetime.tzinfo | None, tuple[list[Offer], Findings]] = {}
+    shown: dict[int, Shown] = {}
+
+    def document_for(offer: Offer, now: datetime.datetime) -> Shown:
+        """What an offer's document says does not depend on the card; the offers stay in memory all the while."""
+        found = shown.get(id(offer))
+        if found is None:
+            found = shown[id(offer)] = document_of(offer, now)
+        return found
+
     for card in cards:
         zone = card.zone
         if zone not in known:
             findings = Findings()
             known[zone] = list(read_all(offers, findings, zone)), findings
         read, findings = known[zone]
-        decided = decided_with(card, read, records, now, findings)
-        yield in_short(card, summarise(card, (one.decision for one in decided.judged)), findings)
+        decisions = decide_possible(card, read, sizing_for(card, model_of(card)), records, now, document_for)
+        yield in_short(card, decisions, findings)

@@ -82,7 +82,11 @@ class PropertyTexts(msgspec.Struct, frozen=True):
     ask: Template
 
 
-def document_of(offer: Offer, now: datetime.datetime) -> tuple[EvidenceRef | None, Message | None]:
+Shown = tuple[EvidenceRef | None, Message | None]
+DocumentFor = Callable[[Offer, datetime.datetime], Shown]
+
+
+def document_of(offer: Offer, now: datetime.datetime) -> Shown:
     """The offer's document as evidence, or why it does not count now."""
     document = offer.document
     if document is None:

@@ -19,7 +19,7 @@ from capienza.decide.case import Case, Evidence, Sizing, SizingFor, gpus_to_spre
 from capienza.decide.completeness import held_back, with_curtailed
 from capienza.decide.cost import cost_of
 from capienza.decide.criteria.memory import observed_margin
-from capienza.decide.documents import document_of
+from capienza.decide.documents import DocumentFor, Shown, document_of
 from capienza.decide.driver_readings import read_sizing
 from capienza.decide.need import driver_of, needs_of
 from capienza.decide.policy import CRITERIA, Criterion
@@ -48,6 +48,11 @@ class CardClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     prediction: Prediction | None
     margin: Margin | None
 
+    @property
+    def is_excluded(self) -> bool:
+        """Does one of the shared verdicts exclude every offer of the class?"""
+        return any(verdict.state == "exclude" for verdict in self.verdicts.values())
+
 
 class _Known(NamedTuple):
     """What the cases of one card class share."""
@@ -68,29 +73,54 @@ def decide(
     """One decision for each offer, in the order of the offers.
 
     `sizing_for(claim, gpus)` gives prediction and capacity of one GPU claim with the GPUs that one copy of the
-    model may be spread over; it is called once for each distinct pair. `now` decides what is expired. Raises
-    `ValueError` when `now` has no offset or a record is not sealed.
+    model may be spread over; it is called once for each distinct pair. `now` decides what is expired.
+    Raises `ValueError` when `now` has no offset or a record is not sealed.
     """
     return (_decision(case) for case in cases_of(card, offers, sizing_for, records, now))
 
 
-def cases_of(
+def decide_possible(
     card: Card,
     offers: Iterable[Offer],
     sizing_for: SizingFor,
     records: Iterable[Record],
     now: datetime.datetime,
+    document_for: DocumentFor,
+) -> Iterator[Decision | None]:
+    """As `decide`, in short: None for an offer that what its whole card class shares excludes.
+
+    `document_for` is `document_of`, or one that remembers what it said of an offer.
+    """
+    evidence = _evidence(records, now)
+    for offer, known in _in_classes(card, offers, sizing_for, evidence):
+        judged: CardClass | None = known.shared.get(JUDGED)
+        if judged is not None and judged.is_excluded:
+            yield None
+        else:
+            yield _decision(_case(card, offer, known, evidence, now, document_for(offer, now)))
+
+
+def cases_of(
+    card: Card, offers: Iterable[Offer], sizing_for: SizingFor, records: Iterable[Record], now: datetime.datetime
 ) -> Iterator[Case]:
     """Each offer with what a criterion judges it by, in the order of the offers. Raises as `decide` does."""
+    evidence = _evidence(records, now)
+    return (
+        _case(card, offer, known, evidence, now, document_of(offer, now))
+        for offer, known in _in_classes(card, offers, sizing_for, evidence)
+    )
+
+
+def _evidence(records: Iterable[Record], now: datetime.datetime) -> Evidence:
     if now.utcoffset() is None:
         message = "now needs an offset from UTC"
         raise ValueError(message)
-    return _cases(card, offers, sizing_for, Evidence(standing(records, now)), now)
+    return Evidence(standing(records, now))
 
 
-def _cases(
-    card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence, now: datetime.datetime
-) -> Iterator[Case]:
+def _in_classes(
+    card: Card, offers: Iterable[Offer], sizing_for: SizingFor, evidence: Evidence
+) -> Iterator[tuple[Offer, _Known]]:
     sized = functools.cache(sizing_for)
     classes: dict[tuple[GpuClaim, int, int, str | None, str | None, str | None], _Known] = {}
     for offer in offers:
@@ -106,11 +136,11 @@ def _cases(
             needs = needs_of(card, sizing, offer.gpu, gpus, provider, named, driver)
             plan = plan_of(card.calendar, evidence.standing, needs)
             known = classes[key] = _Known(sizing, needs, plan, {})
-        yield _case(card, offer, known, evidence, now)
+        yield offer, known
 
 
-def _case(card: Card, offer: Offer, known: _Known, evidence: Evidence, now: datetime.datetime) -> Case:
-    document, problem = document_of(offer, now)
+def _case(card: Card, offer: Offer, known: _Known, evidence: Evidence, now: datetime.datetime, shown: Shown) -> Case:
+    document, problem = shown
     return Case(
         card=card,
         offer=offer,

@@ -7,7 +7,7 @@ is not kept is counted, so that a page can say how much it leaves out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -19,6 +19,7 @@ from capienza.decide.verdict import Decision
 from capienza.errors import Message
 
 BRIEF_PLACES = 10
+STATES = ("admissible", "to_confirm", "exclude")
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,20 +43,29 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     findings: Findings
 
 
-def in_short(card: Card, summary: Summary, findings: Findings) -> Brief:
-    """The first places of a summary; `findings` are about the offers."""
+def in_short(card: Card, decisions: Iterable[Decision | None], findings: Findings) -> Brief:
+    """The first places of one run without their next steps (None: an excluded offer); `findings` are of the offers."""
+    counts: Counter[str] = Counter()
+
+    def possible() -> Iterator[Decision]:
+        for decision in decisions:
+            counts["exclude" if decision is None else decision.state] += 1
+            if decision is not None and decision.state != "exclude":
+                yield decision
+
+    ranked = shortlist(card, possible())
     lists = tuple(
         CurrencyList(
             currency=one.currency, selected=one.selected[:BRIEF_PLACES], to_confirm=one.to_confirm[:BRIEF_PLACES]
         )
-        for one in summary.shortlist.lists
+        for one in ranked.lists
     )
     return Brief(
         card=card.name,
         file=card.file,
-        counts=summary.counts,
+        counts={state: counts[state] for state in STATES},
         lists=lists,
-        notes=summary.shortlist.notes,
+        notes=ranked.notes,
         findings=findings,
     )
 
@@ -63,10 +73,10 @@ def in_short(card: Card, summary: Summary, findings: Findings) -> Brief:
 def summarise(card: Card, decisions: Iterable[Decision]) -> Summary:
     """Sum up the decisions of one run. Steps come with the most awaited first, equal ones in order of appearance."""
     by_offer = {decision.offer: decision for decision in decisions}
-    counts = Counter(decision.state for decision in by_offer.values())
+    counts: Counter[str] = Counter(decision.state for decision in by_offer.values())
     steps = steps_of(by_offer.values())
     return Summary(
-        counts={state: counts[state] for state in ("admissible", "to_confirm", "exclude")},
+        counts={state: counts[state] for state in STATES},
         shortlist=shortlist(card, by_offer.values(), steps.next),
         excluded=tuple(decision for decision in by_offer.values() if decision.state == "exclude"),
         steps=steps.all,
