@@ -330,3 +330,10 @@ def test_offload_moves_what_the_card_lacks(card):
     assert (line.after - 1) * GIB < -answer.scene.now.margin_bytes <= line.after * GIB
     assert (one.difference_bytes, one.known_bytes, one.after.word) == (None, 0, None)
     assert {effect.after for effect in one.effects} == {None}
+
+
+def test_the_word_of_diagnose_for_an_update_is_taken():
+    from capienza.api.alternating import phase_named
+    from capienza.ledger.phase import Phase
+
+    assert phase_named("optimizer_step") == Phase.OPTIMIZER_STEP_FIRST

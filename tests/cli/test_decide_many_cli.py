@@ -34,7 +34,7 @@ def test_each_card_gets_its_own_answer(processes, examples, cards):
         decided = decide(card, offers)
         alone = summarise(decided.card, [one.decision for one in decided.judged])
         assert answer.counts == alone.counts
-        assert answer.notes == alone.shortlist.notes
+        assert answer.notes == (*decided.card_findings, *alone.shortlist.notes)
         assert answer.findings.counts == decided.findings.counts
         for short, full in zip(answer.lists, alone.shortlist.lists, strict=True):
             assert short.selected == full.selected[:BRIEF_PLACES]
@@ -103,3 +103,22 @@ def test_problems_of_a_file_come_out_whole(processes, cards, tmp_path, capienza)
     assert (shown.code, shown.out) == (3, "")
     shutil.rmtree(tmp_path, ignore_errors=True)
     assert capienza("decide", *cards, "--offers", offers).code == 4
+
+
+def test_what_is_odd_about_a_card_or_the_records_is_said(capienza, examples, tmp_path):
+    text = (examples / "cards" / "llama-3.1-8b.yaml").read_text()
+    config = (examples / "configs").resolve()
+    small = tmp_path / "small.yaml"
+    host = "host: {ram: 1 GiB, storage: 1 GB, interconnect: none, managed_application: none}"
+    lines = [line for line in text.splitlines() if not line.startswith(("host:", "#"))]
+    small.write_text("\n".join([*lines, host]).replace("../configs", str(config)) + "\n")
+    evidence = tmp_path / "evidence"
+    evidence.mkdir()
+    (evidence / "notes.txt").write_text("mine")
+    offers = ("--offers", examples / "offers" / "two-cards.yaml")
+    alone = capienza("decide", small, *offers)
+    assert "the card states" in alone.out
+    both = capienza("decide", small, small, *offers)
+    assert "the card states" in both.out
+    for cards in ([small], [small, small]):
+        assert "notes.txt" in capienza("decide", *cards, *offers, "--evidence", evidence).out

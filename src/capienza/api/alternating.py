@@ -102,9 +102,15 @@ def alternatives(
     )
 
 
+OPTIMIZER_STEP = "optimizer_step"
+"""What `diagnose` answers of an update, which is the first where it fails: the optimizer's states are made there."""
+
+
 def phase_named(text: str) -> Phase:
     """The phase of that name. Raises `UsageError` with all of them."""
     name = text.strip().casefold().replace("-", "_").replace(" ", "_")
+    if name == OPTIMIZER_STEP:
+        return Phase.OPTIMIZER_STEP_FIRST
     if name in tuple(Phase):
         return Phase(name)
     near = difflib.get_close_matches(name[:40], tuple(Phase), n=1, cutoff=0.6)

@@ -12,6 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+import msgspec
+
 from capienza.api.deciding import sizing_for
 from capienza.api.models import model_of
 from capienza.api.offer_files import offers as read_all
@@ -21,10 +23,12 @@ from capienza.catalog.notes import Findings
 from capienza.catalog.offer import Offer
 from capienza.decide.documents import Shown, document_of
 from capienza.decide.engine import decide_possible
+from capienza.decide.server import contradictions
 from capienza.decide.summary import Brief, in_short
 from capienza.errors import Message, UnreachableError, template
 from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
+from capienza.predict.storage import volumes_of
 
 ENDED = template(
     "decide.process-ended",
@@ -49,21 +53,27 @@ def decide_many(
     record_findings: list[Message] = []
     records = read_folder(Path(evidence), record_findings) if evidence is not None else ()
     moment = now or datetime.datetime.now(datetime.UTC)
-    workers = min(os.cpu_count() or 1, len(read_cards))
-    if (
-        workers == 1
-        or sum(Path(path).stat().st_size for path in offers if Path(path).is_file()) < WORTH_PROCESSES_BYTES
-    ):
-        return tuple(_decide(read_cards, offers, records, moment))
-    # Every worker takes each n-th card, so that the answers come back in the order of the cards.
-    shares = [read_cards[number::workers] for number in range(workers)]
-    arguments = zip(*((share, offers, records, moment) for share in shares), strict=True)
+    answers = _shared_out(read_cards, offers, records, moment)
+    return tuple(msgspec.structs.replace(answer, record_findings=tuple(record_findings)) for answer in answers)
+
+
+def _shared_out(
+    cards: list[Card], offers: Sequence[str | Path], records: tuple[Record, ...], now: datetime.datetime
+) -> list[Brief]:
+    """The answers in the order of the cards, by as many processes as there are processors."""
+    workers = min(os.cpu_count() or 1, len(cards))
+    size_bytes = sum(Path(path).stat().st_size for path in offers if Path(path).is_file())
+    if workers == 1 or size_bytes < WORTH_PROCESSES_BYTES:
+        return _decide_share(cards, offers, records, now)
+    # Every worker takes each n-th card.
+    shares = [cards[number::workers] for number in range(workers)]
+    arguments = zip(*((share, offers, records, now) for share in shares), strict=True)
     try:
         with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin) as pool:
             answers = list(pool.map(_decide_share, *arguments))
     except BrokenProcessPool as error:
         raise UnreachableError(ENDED()) from error
-    return tuple(answers[number % workers][number // workers] for number in range(len(read_cards)))
+    return [answers[number % workers][number // workers] for number in range(len(cards))]
 
 
 def _begin() -> None:
@@ -101,5 +111,6 @@ def _decide(
             findings = Findings()
             known[zone] = list(read_all(offers, findings, zone)), findings
         read, findings = known[zone]
-        decisions = decide_possible(card, read, sizing_for(card, model_of(card)), records, now, document_for)
-        yield in_short(card, decisions, findings)
+        model = model_of(card)
+        decisions = decide_possible(card, read, sizing_for(card, model), records, now, document_for)
+        yield in_short(card, decisions, findings, contradictions(card, volumes_of(card, model)))

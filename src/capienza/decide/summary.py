@@ -41,9 +41,12 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     lists: tuple[CurrencyList, ...]
     notes: tuple[Message, ...]
     findings: Findings
+    record_findings: tuple[Message, ...] = ()
 
 
-def in_short(card: Card, decisions: Iterable[Decision | None], findings: Findings) -> Brief:
+def in_short(
+    card: Card, decisions: Iterable[Decision | None], findings: Findings, card_findings: tuple[Message, ...] = ()
+) -> Brief:
     """The first places of one run without their next steps (None: an excluded offer); `findings` are of the offers."""
     counts: Counter[str] = Counter()
 
@@ -65,7 +68,7 @@ def in_short(card: Card, decisions: Iterable[Decision | None], findings: Finding
         file=card.file,
         counts={state: counts[state] for state in STATES},
         lists=lists,
-        notes=ranked.notes,
+        notes=(*card_findings, *ranked.notes),
         findings=findings,
     )
 

@@ -158,13 +158,6 @@ def _git() -> tuple[str | None, bool | None]:
     return commit.text.strip(), None if status.problem is not None else bool(status.text.strip())
 
 
-def shell_line(command: Sequence[str]) -> str:
-    """The command as one line for people."""
-    import shlex
-
-    return shlex.join(masked(command))
-
-
 def child_variables(run: Path) -> dict[str, str]:
     """The variables of the command: ours, and the folder of the run."""
     from capienza.measure.tree import RUN_VARIABLE

@@ -36,8 +36,9 @@ def many_document(answers: Sequence[Brief], say: Say) -> Document:
         Paragraph(say("capienza decide CARD shows one of them in full.")),
     ]
     notes = dict.fromkeys(f"{answer.card}: {sentence(note, say)}" for answer in answers for note in answer.notes)
-    if notes:
-        blocks.append(Items(tuple(notes)))
+    shown = (*notes, *(sentence(finding, say) for finding in answers[0].record_findings))
+    if shown:
+        blocks.append(Items(shown))
     return (*blocks, *findings_blocks(answers[0].findings, say))
 
 
@@ -56,6 +57,7 @@ def many_data(answers: Sequence[Brief]) -> dict[str, Any]:
             for answer in answers
         ],
         "findings": findings_data(answers[0].findings),
+        "record_findings": [message_data(finding) for finding in answers[0].record_findings],
     }
 
 
