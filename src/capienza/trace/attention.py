@@ -42,7 +42,11 @@ _PRIORITY = {1: FLASH, 2: EFFICIENT, 0: MATH, 3: CUDNN}
 
 @contextlib.contextmanager
 def installed(
-    capability: tuple[int, int], on_choice: Report, *, torch_release: tuple[int, int] | None = None, cudnn: int | None = None
+    capability: tuple[int, int],
+    on_choice: Report,
+    *,
+    torch_release: tuple[int, int] | None = None,
+    cudnn: int | None = None,
 ) -> Iterator[None]:
     """While active, attention on `cuda` runs the kernel that a card of this capability would run.
 
@@ -315,4 +319,3 @@ def _seeds_on_cpu() -> Iterator[None]:
         else:
             table[operator] = before
         FakeTensorMode.cache_clear()
-

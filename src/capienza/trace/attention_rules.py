@@ -37,12 +37,16 @@ from capienza.trace.attention_call import (
 )
 
 SWITCHED_OFF = template("trace.attention.switched-off", "the program switched it off")
-NOT_4D = template("trace.attention.not-4d", "query, key and value have {query}, {key} and {value} dimensions; it needs 4")
+NOT_4D = template(
+    "trace.attention.not-4d", "query, key and value have {query}, {key} and {value} dimensions; it needs 4"
+)
 HAS_MASK = template("trace.attention.mask", "it takes no mask")
 HEAD_SIZES = template(
     "trace.attention.head-sizes", "heads of {query}, {key} and {value} (query, key, value): it needs {accepted}"
 )
-CAPABILITY = template("trace.attention.capability", "it runs on compute capability {lowest} to {highest}, not on {found}")
+CAPABILITY = template(
+    "trace.attention.capability", "it runs on compute capability {lowest} to {highest}, not on {found}"
+)
 TRAINING_HEAD = template(
     "trace.attention.training-head",
     "on compute capability {found} it does not train heads of {size} (193 to 224, or above 224 with dropout)",
@@ -75,7 +79,8 @@ CUDNN_ASSUMED = template(
     "trace.attention.cudnn-assumed", "cuDNN {version} is assumed: the one that PyTorch {release} is built with"
 )
 RULE_UNVERIFIED = template(
-    "trace.attention.rule-unverified", "this rule changed about PyTorch {release}; which of the two holds is not verified"
+    "trace.attention.rule-unverified",
+    "this rule changed about PyTorch {release}; which of the two holds is not verified",
 )
 
 BUNDLED_CUDNN = {(2, 6): 90100, (2, 7): 90501, (2, 8): 91002, (2, 9): 91002, (2, 10): 91002, (2, 11): 91900}

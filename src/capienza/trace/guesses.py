@@ -57,7 +57,7 @@ class Guesses:
 
     def taken(self, mask: torch.Tensor) -> int:
         """How many places of a mask are taken."""
-        share = getattr(mask, "_capienza_share", None)
+        share: float | None = getattr(mask, "_capienza_share", None)
         if share is None or self.routing == "worst":
             return mask.numel()
         return max(1, round(mask.numel() * share))

@@ -1,8 +1,8 @@
 """Everything that is changed in PyTorch and transformers while a program is traced, and put back after it.
 
-Each entry says what would go wrong without it. `torch._dynamo` is imported before: on its import, which an optimizer
-causes, it makes tables of the functions it finds and refuses those that stand for two names. Seen with torch 2.13 and transformers 5.24; `probe` and the tests of
-this room try each of them.
+Each entry says what would go wrong without it. `torch._dynamo` is imported before: when it is imported, which an
+optimizer causes, it makes tables of the functions it finds and refuses one that stands for two names. Seen with torch
+2.13 and transformers 5.24; `probe` and the tests of this room try each of them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
 
 
 def hide_fakes() -> list[tuple[Any, str, Any]]:
-    """transformers keeps masks and takes other ways where it sees a fake tensor; it is told that there is none.
+    """Transformers keeps masks and takes other ways where it sees a fake tensor; it is told that there is none.
 
     The function is imported by name in several places, so it is changed wherever it lies now.
     """
@@ -107,9 +107,7 @@ def hidden_fakes() -> Iterator[None]:
         yield
 
 
-def _changes(
-    tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int
-) -> list[tuple[Any, str, Any]]:
+def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> list[tuple[Any, str, Any]]:
     recording = tracker.recording
 
     def resize(storage: torch.UntypedStorage, size: int) -> Any:
@@ -160,8 +158,8 @@ def _changes(
     ]
     if tracker.device_type != "cuda":
         return changes
-    for function in ("synchronize", "set_device", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init"):
-        changes.append((cuda, function, nothing))
+    silent = ("synchronize", "set_device", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init")
+    changes += [(cuda, function, nothing) for function in silent]
     # autocast("cuda") switches itself off without CUDA.
     changes.append((torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
     changes += [

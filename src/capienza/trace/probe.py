@@ -1,4 +1,4 @@
-"""Does this PyTorch accept fake tensors on `cuda`? Tried once in a process of its own, which a wrong guess would end."""
+"""Does this PyTorch accept fake tensors on `cuda`? Tried once, in a process of its own that a wrong guess would end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKS, FAILS = "works", "fails"
 NO_FAKE_CUDA = template(
     "trace.no-fake-cuda",
     "PyTorch {version} does not accept fake tensors on cuda here, so the program is traced on cpu: kernels are "
-    "chosen and types are cast as on cpu (attention, autocast, fused optimizers), and the peak differs from that of a GPU",
+    "chosen and types are cast as on cpu (attention, autocast, fused optimizers); the peak differs from that of a GPU",
     "use a release of PyTorch that was tried: 2.13",
 )
 

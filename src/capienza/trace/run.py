@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import torch
@@ -14,7 +15,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import capienza.trace.reads  # noqa: F401 - its handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
 from capienza.trace import guard, patches, probe
+from capienza.trace.attention import installed
+from capienza.trace.attention_call import Choice
 from capienza.trace.guesses import Guess, Routing
+from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import Scene
 from capienza.trace.tracker import TraceLimit, Tracker
@@ -43,14 +47,6 @@ ONCE = template("trace.once", "a trace is running in this process already", "end
 _running: list[Tracker] = []
 
 
-class Machine(msgspec.Struct, frozen=True):
-    """The card that a program is told it runs on."""
-
-    name: str
-    capability: tuple[int, int]
-    total_bytes: int
-
-
 class Traced(msgspec.Struct):
     """What a program did: blocks and events, operations in order, and what was assumed."""
 
@@ -60,6 +56,9 @@ class Traced(msgspec.Struct):
     op_ends: list[int]
     """Events of the first device that had happened when each operation ended."""
     guesses: tuple[Guess, ...]
+    kernels: tuple[tuple[str, int], ...]
+    """Attention kernels that were assumed, and how often."""
+    unknown: tuple[Message, ...]
     warnings: tuple[Message, ...]
     seconds: float
 
@@ -90,10 +89,11 @@ def trace(
     recording = Recording()
     scene = Scene(recording)
     tracker = Tracker(device_type, scene, routing, most_ops, most_seconds)
+    chosen: Counter[str] = Counter()
     began = time.monotonic()
     _running.append(tracker)
     try:
-        with _stage(tracker, machine):
+        with _stage(tracker, machine, chosen):
             _play(tracker, build, step, steps)
             scene.label()
     except TraceLimit:
@@ -112,6 +112,8 @@ def trace(
         op_names=[str(name) for name in tracker.op_names],
         op_ends=tracker.op_ends,
         guesses=tracker.guesses.all(),
+        kernels=tuple(chosen.items()),
+        unknown=(),
         warnings=tuple(warnings),
         seconds=time.monotonic() - began,
     )
@@ -141,17 +143,22 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
 
 
 @contextlib.contextmanager
-def _stage(tracker: Tracker, machine: Machine) -> Iterator[None]:
+def _stage(tracker: Tracker, machine: Machine, chosen: Counter[str]) -> Iterator[None]:
     """Everything that has to be in place; all of it is taken away again."""
     with contextlib.ExitStack() as stack:
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
+            stack.enter_context(installed(machine.capability, lambda choice, _call: _choose(chosen, choice)))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
         stack.enter_context(tracker.scene.watching())
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(tracker)
         yield
+
+
+def _choose(chosen: Counter[str], choice: Choice) -> None:
+    chosen[choice.kernel or "none"] += 1
 
 
 def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str], None]:

@@ -30,7 +30,7 @@ class Scene:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.phase = ""
+        self.phase: str = ""
         self.told: list[str] = []
         self.stack: list[str] = []
         self.roots: list[torch.nn.Module] = []
@@ -55,18 +55,16 @@ class Scene:
 
     def look(self) -> None:
         """Notice that autograd has begun to run, and which numbers the nodes of this module get."""
-        if self.told or self.phase == Phase.LOAD:
+        if torch._C._current_graph_task_id() < 0:
             self._number()
-        elif torch._C._current_graph_task_id() >= 0:
+        elif not self.told and self.phase != Phase.LOAD:
             self.enter(Phase.BACKWARD)
-        else:
-            self._number()
 
     def module_now(self) -> str:
         """The module to which a storage that is born now belongs."""
         if self.stack or torch._C._current_graph_task_id() < 0:
             return self.module
-        node = torch._C._current_autograd_node()
+        node: torch.autograd.graph.Node | None = torch._C._current_autograd_node()
         if node is None:
             return ""
         return self._makers[bisect_right(self._numbers, node._sequence_nr()) - 1]

@@ -8,7 +8,7 @@ companion loses its own. What stays unknown is answered by stated defaults, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -117,7 +117,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
-def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
     """Every tensor among arguments or results, in lists too."""
     for value in values:
         if isinstance(value, torch.Tensor):

@@ -32,8 +32,8 @@ HANDLERS: dict[Any, Handler] = {}
 """Operations that are answered here, or get their shapes here."""
 
 
-class TraceLimit(BaseException):  # noqa: N818 - no error of the program: nothing in it may catch this
-    """The limit of operations or of time is reached."""
+class TraceLimit(BaseException):
+    """The limit of operations or of time is reached. No error of the program: nothing in it may catch this."""
 
 
 class _Life(weakref.ref):  # type: ignore[type-arg]
@@ -86,7 +86,7 @@ class Tracker(TorchDispatchMode):
             out = handler(self, func, args, named)
         else:
             if func in TAKES_A_MASK:
-                args = self.without_masks(func, args)
+                args = self.without_masks(args)
             out = func(*args, **named)
             self._values(func, args, named, out)
         self.keep(out, func)
@@ -147,7 +147,7 @@ class Tracker(TorchDispatchMode):
             shadow.give(made, value)
         return made
 
-    def without_masks(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def without_masks(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Indexing by a mask becomes indexing by the places that are taken, as the real kernel makes it."""
         indices = args[1]
         if not any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices):
