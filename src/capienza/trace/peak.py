@@ -22,12 +22,15 @@ from capienza.trace import holders
 from capienza.trace.entries import entries_of
 from capienza.trace.guesses import Guess, Routing
 from capienza.trace.holders import Holder
-from capienza.trace.machine import machine_of
-from capienza.trace.run import Traced, trace
+from capienza.trace.machine import Machine, machine_of
+from capienza.trace.run import CPU, CUDA, Traced, trace
 
 State = TypeVar("State")
 DEFAULTS = Settings()
 MOST_OPS, MOST_SECONDS = 5_000_000, 1_800.0
+
+
+HOST = Machine("cpu", (0, 0), 0)
 
 
 class PhasePeak(msgspec.Struct, frozen=True):
@@ -94,12 +97,20 @@ def predict_peak(
 
     The program makes its model and inputs on `cuda` itself; nothing is computed, and no memory is taken for it. The
     second step shows the steady peak, as the first makes the optimizer's states. `settings` are those of
-    PYTORCH_ALLOC_CONF. Raises `UsageError` for a card whose kernels are not known or a program that uses no `cuda`,
+    PYTORCH_ALLOC_CONF. With the device "cpu" the program is one for main memory, and `requested_bytes` is what
+    PyTorch's allocator there counts. Raises `UsageError` for a card whose kernels are not known or a program that uses no `cuda`,
     `InputError` for a program that stops or does not end.
     """
-    machine = machine_of(device)
+    machine = HOST if device == CPU else machine_of(device)
     traced = trace(
-        build, step, steps=steps, machine=machine, routing=routing, most_ops=most_ops, most_seconds=most_seconds
+        build,
+        step,
+        steps=steps,
+        machine=machine,
+        device_type=CPU if device == CPU else CUDA,
+        routing=routing,
+        most_ops=most_ops,
+        most_seconds=most_seconds,
     )
     return predicted(traced, machine.name, settings)
 

@@ -77,7 +77,8 @@ def is_in(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     found = shadow.run(func, args, kwargs)
     if found is shadow.UNKNOWN:
         tracker.guesses.note(_name(func), tracker.scene.module, guesses.NO_END_TOKEN)
-        found = torch.zeros(out.shape, dtype=torch.bool)
+        with torch._C._DisableTorchDispatch():
+            found = torch.zeros(out.shape, dtype=torch.bool)
     shadow.give(out, found)
     return out
 

@@ -129,6 +129,12 @@ def phase(name: str) -> Iterator[None]:
         yield
 
 
+def enter(name: str) -> None:
+    """Go over to a phase until another is said."""
+    if _running:
+        _running[0].scene.enter(name)
+
+
 def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], object], steps: int) -> None:
     scene = tracker.scene
     scene.mark = _marker(tracker)
