@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from capienza.allocator.allocator import Allocator
 from capienza.allocator.blocks import Block, FreeList, Pool
@@ -99,7 +99,7 @@ def _chain(home: FreeList, one: Range, base: int | None, alive: dict[int, Block]
         at = address + block.size
     if at < end:
         chain.append(Block(home, at, end - at, base))
-    for before, after in zip(chain, chain[1:], strict=False):
+    for before, after in pairwise(chain):
         before.next, after.previous = after, before
     for block in chain:
         if not block.active:

@@ -4,12 +4,14 @@ A history keeps the latest events, so most begin in the middle of a run. The sna
 the end; walking the history backwards, each allocation removes a block, each free brings one back.
 
 What the history does not tell is the size of a block that is freed in it and was born before: only what was asked for.
-It is rounded by the rules; and where up to 1 MiB of a large segment would be left behind it, it has that too, since
-such a remainder is not split off.
+A block that is allocated right behind it while it lives shows where it ends, since free stretches are joined and used
+from their beginning. Otherwise it is rounded by the rules; and where up to 1 MiB of a large segment would be left
+behind it, it has that too, since such a remainder is not split off.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import msgspec
@@ -71,7 +73,9 @@ def state_at_start(segments: Sequence[Segment], entries: Sequence[Entry], settin
             address += block.size
     for entry in reversed(entries):
         _undo(entry, ranges, blocks)
-    return Start(*_placed(ranges, blocks, settings))
+    ordered = sorted(ranges.values(), key=lambda one: one.address)
+    _learn_ends(ordered, blocks, entries)
+    return Start(ordered, _place(ordered, blocks, settings))
 
 
 def _undo(entry: Entry, ranges: dict[int, Range], blocks: dict[int, Stretch]) -> None:
@@ -117,9 +121,33 @@ def _join(ranges: dict[int, Range], entry: Entry) -> None:
     ranges[low] = Range(low, high - low, entry.stream, entry.pool_id, is_small, True, {})
 
 
-def _placed(ranges: dict[int, Range], blocks: dict[int, Stretch], settings: Settings) -> tuple[list[Range], int]:
-    """Every block in its range, with its size."""
-    ordered = sorted(ranges.values(), key=lambda one: one.address)
+def _learn_ends(ordered: Sequence[Range], blocks: dict[int, Stretch], entries: Sequence[Entry]) -> None:
+    """Ends of blocks that show in what is allocated behind them."""
+    unknown = {address for address, block in blocks.items() if not block.size}
+    if not unknown:
+        return
+    starts = [one.address for one in ordered]
+    alive = sorted(blocks)
+    for entry in entries:
+        if entry.action == "alloc":
+            place = bisect_left(alive, entry.addr)
+            before = alive[place - 1] if place else -1
+            if before in unknown and bisect_right(starts, before) == bisect_right(starts, entry.addr):
+                blocks[before].size = entry.addr - before
+                unknown.remove(before)
+            if alive[place : place + 1] != [entry.addr]:
+                alive.insert(place, entry.addr)
+        elif entry.action == "free_completed":
+            place = bisect_left(alive, entry.addr)
+            if alive[place : place + 1] == [entry.addr]:
+                del alive[place]
+            unknown.discard(entry.addr)
+            if not unknown:
+                return
+
+
+def _place(ordered: Sequence[Range], blocks: dict[int, Stretch], settings: Settings) -> int:
+    """Put every block into its range, with its size; how many lie in none."""
     addresses = sorted(blocks)
     place = lost = 0
     for one in ordered:
@@ -131,9 +159,10 @@ def _placed(ranges: dict[int, Range], blocks: dict[int, Stretch], settings: Sett
             place += 1
             following = addresses[place] if place < len(addresses) else end
             block = blocks[address]
-            block.size = block.size or _size(block.requested, min(following, end) - address, one, settings)
+            room = min(following, end) - address
+            block.size = min(block.size, room) or _size(block.requested, room, one, settings)
             one.blocks[address] = block
-    return ordered, lost + len(addresses) - place
+    return lost + len(addresses) - place
 
 
 def _size(requested: int, room: int, one: Range, settings: Settings) -> int:
