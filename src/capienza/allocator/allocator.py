@@ -1,29 +1,27 @@
-"""The allocator of one device: cudaMalloc and cudaFree below, a cache of blocks above.
+"""The allocator of one device: a cache of blocks above, cudaMalloc and cudaFree below.
 
 Rules as in c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.6 to 2.13; the names of its functions stand beside them.
+Not modelled: pools that lend on a lack of memory (use_on_oom) or never split (no_split), and pools with an own
+allocator. While a private pool is open without a capture, releases before 2.13 gave nothing back; here they do.
 """
 
 from __future__ import annotations
 
-from capienza.allocator.blocks import Block, FreeList
+from capienza.allocator.blocks import Block, FreeList, Pool
+from capienza.allocator.device import Device
+from capienza.allocator.expandable import allocate_expandable, widest_fit
+from capienza.allocator.pressure import collect_garbage, release_oversize, release_pool
 from capienza.allocator.settings import Settings
+from capienza.allocator.sizes import (
+    LARGEST_REQUEST,
+    SMALL_SEGMENT,
+    SMALL_SIZE,
+    SMALLEST_BLOCK,
+    rounded_bytes,
+    segment_bytes,
+)
 
-MIB = 2**20
-SMALLEST_BLOCK = 512
-SMALL_SIZE = MIB
-SMALL_SEGMENT = 2 * MIB
-LARGE_SEGMENT = 20 * MIB
-SMALLEST_OWN_SEGMENT = 10 * MIB
-SEGMENT_STEP = 2 * MIB
-
-
-def segment_bytes(size: int) -> int:
-    """What is asked of the device when no cached block fits (get_allocation_size)."""
-    if size <= SMALL_SIZE:
-        return SMALL_SEGMENT
-    if size < SMALLEST_OWN_SEGMENT:
-        return LARGE_SEGMENT
-    return -(-size // SEGMENT_STEP) * SEGMENT_STEP
+NO_LIMIT = 2**64
 
 
 class Allocator:
@@ -31,35 +29,46 @@ class Allocator:
 
     def __init__(self, settings: Settings, capacity_bytes: int | None = None) -> None:
         self.settings = settings
-        self.capacity_bytes = capacity_bytes
-        self.free_lists: dict[tuple[int, bool], FreeList] = {}
-        self.allocated = self.requested = self.active = self.reserved = self.whole_free = 0
-        self.device_allocations = self.device_frees = 0
-        self.next_address = SEGMENT_STEP
+        self.device = Device(capacity_bytes)
+        self.divisions = settings.roundup_power2_divisions
+        self.is_expandable = settings.expandable_segments
+        self.max_split = settings.max_split_bytes or NO_LIMIT
+        self.collects = settings.garbage_collection_threshold > 0 and settings.allowed_bytes is not None
+        self.default_pool = self.pool = Pool()
+        self.private_pools: dict[int, Pool] = {}
+        self.open_pools: list[tuple[Pool, bool]] = []
+        self.waiting: dict[Block, None] = {}
+        self.allocated = self.active = self.requested = 0
 
     @property
-    def inactive_split(self) -> int:
-        """Free bytes in segments that are partly in use."""
-        return self.reserved - self.active - self.whole_free
+    def inactive_split(self) -> int | None:
+        """Free bytes in segments that are partly in use; PyTorch keeps no such figure for expandable ones."""
+        if self.is_expandable:
+            return None
+        return self.device.reserved_bytes - self.active - self.device.whole_free_bytes
 
     def allocate(self, requested: int, stream: int) -> Block | None:
-        """A block of at least this size for this stream; None when the device has no more."""
-        size = -(-requested // SMALLEST_BLOCK) * SMALLEST_BLOCK
+        """A block of at least this size for this stream; None when the device has no more (malloc)."""
+        if self.divisions:
+            size = rounded_bytes(requested, self.divisions)
+        else:
+            size = -(-requested // SMALLEST_BLOCK) * SMALLEST_BLOCK
         is_small = size <= SMALL_SIZE
-        home = self.free_lists.get((stream, is_small))
-        if home is None:
-            home = self.free_lists[(stream, is_small)] = FreeList(stream, is_small)
-        block = home.take(size)
+        home = self.pool.homes.get((stream, is_small)) or self.home(stream, is_small)
+        block = self._cached(home, size)
         if block is None:
-            block = self._malloc_with_retries(home, segment_bytes(size))
+            block = self._from_device(home, size)
             if block is None:
                 return None
-        elif block.previous is None and block.next is None:
-            self.whole_free -= block.size
+        elif block.previous is None and block.next is None and block.base is None:
+            self.device.whole_free_bytes -= block.size
         rest = block.size - size
-        # should_split: a remainder of a small block stays usable from 512 B on, of a large one above 1 MiB.
-        if rest >= SMALLEST_BLOCK if is_small else rest > SMALL_SIZE:
-            self._split(block, size)
+        # should_split
+        if rest >= SMALLEST_BLOCK if is_small or self.is_expandable else rest > SMALL_SIZE and size < self.max_split:
+            left = Block(home, block.address + size, rest, block.base)
+            left.place_after(block)
+            block.size = size
+            home.add(left)
         block.active = True
         block.requested = requested
         self.allocated += block.size
@@ -68,69 +77,108 @@ class Allocator:
         return block
 
     def free(self, block: Block) -> None:
-        """The program gives the block back and it can be used again (free and free_block)."""
+        """The program gives the block back, and it can be used again at once."""
         self.allocated -= block.size
-        self.requested -= block.requested
-        self.active -= block.size
         self._put_back(block)
 
+    def let_go(self, block: Block) -> None:
+        """The program gives the block back while another stream still uses it (a free after record_stream)."""
+        self.allocated -= block.size
+        self.waiting[block] = None
+
+    def complete(self, block: Block) -> None:
+        """The other stream is done with a block that was let go; a release may have waited for it before."""
+        if block in self.waiting:
+            del self.waiting[block]
+            self._put_back(block)
+
     def empty_cache(self) -> None:
-        """Give back every segment that no block is in (release_cached_blocks)."""
-        for home in self.free_lists.values():
-            self._release_whole(home)
+        """Give back all that no block is in (release_cached_blocks): not while a graph is captured."""
+        if not any(is_capture for _, is_capture in self.open_pools):
+            for block in list(self.waiting):
+                self.complete(block)
+            release_pool(self.default_pool, self.device)
+        for pool in self.private_pools.values():
+            if pool.is_released:
+                release_pool(pool, self.device)
 
-    def _put_back(self, block: Block) -> None:
-        block.active = False
-        home = block.home
-        before, after = block.previous, block.next
-        if before is not None and not before.active:
-            home.remove(before)
-            block.address = before.address
-            block.size += before.size
-            block.previous = before.previous
-            if before.previous is not None:
-                before.previous.next = block
-        if after is not None and not after.active:
-            home.remove(after)
-            block.size += after.size
-            block.next = after.next
-            if after.next is not None:
-                after.next.previous = block
-        home.add(block)
-        if block.previous is None and block.next is None:
-            self.whole_free += block.size
+    def open_pool(self, number: int, is_capture: bool) -> bool:
+        """Allocate from a private pool from here on (beginAllocateToPool); False if it was released already."""
+        pool = self.private_pools.setdefault(number, Pool(number))
+        if not pool.is_released:
+            self.open_pools.append((pool, is_capture))
+            self.pool = pool
+        return not pool.is_released
 
-    def _split(self, block: Block, size: int) -> None:
-        """Cut the block to this size; the rest, at the higher addresses, is free."""
-        home = block.home
-        rest = Block(home, block.address + size, block.size - size)
-        rest.previous = block
-        rest.next = block.next
-        if rest.next is not None:
-            rest.next.previous = rest
-        block.next = rest
-        block.size = size
-        home.add(rest)
+    def close_pool(self) -> bool:
+        """Back to the pool that was open before (endAllocateToPool); False if none is open."""
+        if not self.open_pools:
+            return False
+        self.open_pools.pop()
+        self.pool = self.open_pools[-1][0] if self.open_pools else self.default_pool
+        return True
 
-    def _malloc_with_retries(self, home: FreeList, size: int) -> Block | None:
+    def home(self, stream: int, is_small: bool) -> FreeList:
+        """The free list of the open pool for this stream, made when it is first needed."""
+        page = SMALL_SEGMENT if is_small else self.settings.large_segment_bytes
+        return self.pool.homes.setdefault((stream, is_small), FreeList(self.pool, stream, is_small, page))
+
+    def _cached(self, home: FreeList, size: int) -> Block | None:
+        """The block that fits best (get_free_block)."""
+        if self.collects and not home.is_small:
+            home.pool.searches += 1
+        place = home.place(size)
+        if place == len(home.keys):
+            return None
+        if self.is_expandable:
+            place = widest_fit(home, place)
+        block = home.at(place)
+        if block.size >= self.max_split and (
+            size < self.max_split or block.size >= size + self.settings.max_non_split_rounding_bytes
+        ):
+            return None
+        del home.blocks[home.keys.pop(place)]
+        return block
+
+    def _from_device(self, home: FreeList, size: int) -> Block | None:
+        """New memory; what is cached goes back until there is enough, step by step."""
+        if size >= LARGEST_REQUEST:
+            return None
+        settings, device = self.settings, self.device
+        if self.collects:
+            allowed = settings.allowed_bytes or 0
+            collect_garbage(self.default_pool, device, int(settings.garbage_collection_threshold * allowed))
         block = self._malloc(home, size)
-        if block is None:
+        if block is None and self.max_split < NO_LIMIT and release_oversize(home, size, self.max_split, device):
+            block = self._malloc(home, size)
+        if block is None and not any(is_capture for _, is_capture in self.open_pools):
             self.empty_cache()
             block = self._malloc(home, size)
         return block
 
     def _malloc(self, home: FreeList, size: int) -> Block | None:
-        if self.capacity_bytes is not None and self.reserved + size > self.capacity_bytes:
+        """One attempt (alloc_block)."""
+        segment = segment_bytes(size, self.settings.large_segment_bytes)
+        allowed = self.settings.allowed_bytes
+        if allowed is not None and self.device.reserved_bytes + segment > allowed:
             return None
-        block = Block(home, self.next_address, size)
-        self.next_address += size
-        self.reserved += size
-        self.device_allocations += 1
-        return block
+        if self.is_expandable:
+            return allocate_expandable(home, size, self.device)
+        return self.device.malloc(home, segment)
 
-    def _release_whole(self, home: FreeList) -> None:
-        for block in [block for block in home.blocks.values() if block.previous is None and block.next is None]:
-            home.remove(block)
-            self.reserved -= block.size
-            self.whole_free -= block.size
-            self.device_frees += 1
+    def _put_back(self, block: Block) -> None:
+        """Join the block with its free neighbours and cache it (free_block)."""
+        self.active -= block.size
+        self.requested -= block.requested
+        block.active = False
+        home = block.home
+        before, after = block.previous, block.next
+        if before is not None and not before.active and before.mapped:
+            home.remove(before)
+            block.absorb_previous(before)
+        if after is not None and not after.active and after.mapped:
+            home.remove(after)
+            block.absorb_next(after)
+        home.add(block)
+        if block.previous is None and block.next is None and block.base is None:
+            self.device.whole_free_bytes += block.size

@@ -8,8 +8,9 @@ A million of them are held at once, so there is no object for each. What a code 
     MARK            block = index of a phase's name; ends the phase before
     FREE_REQUESTED  the program let the block go, but another stream still uses it (record_stream);
                     a FREE of the same block completes it
-    BEGIN_POOL      block = number of a private pool (from 1): what is allocated from here on comes from it
-    END_POOL        back to the default pool
+    BEGIN_POOL      block = number of a private pool (from 1): what is allocated from here on comes from it;
+                    size_bytes = 1 while a CUDA graph is captured (no cache is emptied then), else 0
+    END_POOL        block = the pool opened last: back to the one before
     RELEASE_POOL    block = number of a private pool that nothing holds any more: its cache can be emptied
 """
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from capienza.allocator.allocator import Allocator, segment_bytes
+from capienza.allocator.allocator import Allocator
 from capienza.allocator.blocks import Block
-from capienza.allocator.events import ALLOC, EMPTY_CACHE, FREE, MARK, Event
+from capienza.allocator.events import (
+    ALLOC,
+    BEGIN_POOL,
+    EMPTY_CACHE,
+    END_POOL,
+    FREE,
+    FREE_REQUESTED,
+    MARK,
+    RELEASE_POOL,
+    Event,
+)
 from capienza.allocator.result import OutOfMemory, Peaks, Replay
 from capienza.allocator.settings import Settings
+from capienza.allocator.sizes import rounded_bytes, segment_bytes
 from capienza.errors import InputError, template
 
 NOT_ALIVE = template(
@@ -22,9 +33,14 @@ ALIVE = template(
     "A block's identity is unique while it is alive.",
 )
 BAD_SIZE = template("allocator.bad-size", "event {event}: a size of {size} B", "Sizes are whole numbers from 0.")
-BAD_CODE = template("allocator.bad-code", "event {event}: {code} is no code of an event", "See capienza.allocator.events.")
+BAD_CODE = template("allocator.bad-code", "event {event}: {code} is no code of an event", "See allocator.events.")
 BAD_PHASE = template(
     "allocator.bad-phase", "event {event}: phase {phase} has no name; {count} names were given", "Give a name for each."
+)
+BAD_POOL = template(
+    "allocator.bad-pool",
+    "event {event}: pool {pool} cannot be opened, closed or released here",
+    "A pool has a number from 1, is opened, closed in reverse order, and released once when it is closed.",
 )
 DEFAULTS = Settings()
 
@@ -41,12 +57,15 @@ def replay(
     Raises `InputError` for events that no program can make (a block freed twice, a negative size).
     """
     state = Allocator(settings, capacity_bytes)
+    device = state.device
     blocks: dict[int, Block | None] = {}
+    let_go: dict[int, Block | None] = {}
     spans: list[Peaks] = []
     out_of_memory = None
     name, first, index = "", 0, -1
     allocated = requested = active = reserved = 0
-    allocated_event = reserved_event = allocated_at_reserved = split_at_reserved = 0
+    allocated_event = reserved_event = allocated_at_reserved = 0
+    split_at_reserved = state.inactive_split
 
     def span() -> Peaks:
         return Peaks(
@@ -62,7 +81,7 @@ def replay(
             inactive_split_at_reserved_bytes=split_at_reserved,
         )
 
-    for index, (code, block, size, stream) in enumerate(events):  # noqa: B007 - the count is used after the loop
+    for index, (code, block, size, stream) in enumerate(events):
         if code == ALLOC:
             if block in blocks:
                 raise InputError(ALIVE(event=index, block=block))
@@ -74,16 +93,7 @@ def replay(
                 continue
             got = state.allocate(size, stream)
             if got is None:
-                rounded = -(-size // 512) * 512
-                out_of_memory = OutOfMemory(
-                    event=index,
-                    requested_bytes=size,
-                    tried_bytes=segment_bytes(rounded),
-                    allocated_bytes=state.allocated,
-                    reserved_bytes=state.reserved,
-                    capacity_bytes=state.capacity_bytes or 0,
-                    phase=name,
-                )
+                out_of_memory = _out_of_memory(state, index, name, size)
                 break
             blocks[block] = got
             if state.allocated > allocated:
@@ -92,27 +102,42 @@ def replay(
                 requested = state.requested
             if state.active > active:
                 active = state.active
-            if state.reserved > reserved:
-                reserved, reserved_event = state.reserved, index
+            if device.reserved_bytes > reserved:
+                reserved, reserved_event = device.reserved_bytes, index
                 allocated_at_reserved, split_at_reserved = state.allocated, state.inactive_split
         elif code == FREE:
             try:
                 gone = blocks.pop(block)
             except KeyError:
-                raise InputError(NOT_ALIVE(event=index, block=block)) from None
+                if block not in let_go:
+                    raise InputError(NOT_ALIVE(event=index, block=block)) from None
+                waited = let_go.pop(block)
+                if waited is not None:
+                    state.complete(waited)
+                continue
             if gone is not None:
                 state.free(gone)
-        elif code == EMPTY_CACHE:
-            state.empty_cache()
         elif code == MARK:
             if not 0 <= block < len(phases):
                 raise InputError(BAD_PHASE(event=index, phase=block, count=len(phases)))
             if index > first or spans:
                 spans.append(span())
             name, first = phases[block], index
-            allocated, requested, active, reserved = state.allocated, state.requested, state.active, state.reserved
+            allocated, requested, active = state.allocated, state.requested, state.active
+            reserved = device.reserved_bytes
             allocated_event = reserved_event = index
             allocated_at_reserved, split_at_reserved = state.allocated, state.inactive_split
+        elif code == EMPTY_CACHE:
+            state.empty_cache()
+        elif code == FREE_REQUESTED:
+            if block not in blocks or block in let_go:
+                raise InputError(NOT_ALIVE(event=index, block=block))
+            gone = let_go[block] = blocks.pop(block)
+            if gone is not None:
+                state.let_go(gone)
+        elif code in (BEGIN_POOL, END_POOL, RELEASE_POOL):
+            if not _switch_pool(state, code, block, size):
+                raise InputError(BAD_POOL(event=index, pool=block))
         else:
             raise InputError(BAD_CODE(event=index, code=code))
     spans.append(span())
@@ -120,10 +145,10 @@ def replay(
         peaks=whole(spans),
         phases=tuple(spans),
         events=index if out_of_memory else index + 1,
-        device_allocations=state.device_allocations,
-        device_frees=state.device_frees,
+        device_allocations=device.allocations,
+        device_frees=device.frees,
         final_allocated_bytes=state.allocated,
-        final_reserved_bytes=state.reserved,
+        final_reserved_bytes=device.reserved_bytes,
         out_of_memory=out_of_memory,
     )
 
@@ -144,3 +169,38 @@ def whole(spans: Sequence[Peaks], name: str = "") -> Peaks:
         allocated_at_reserved_bytes=held.allocated_at_reserved_bytes,
         inactive_split_at_reserved_bytes=held.inactive_split_at_reserved_bytes,
     )
+
+
+def _out_of_memory(state: Allocator, event: int, phase: str, size: int) -> OutOfMemory:
+    settings = state.settings
+    rounded = rounded_bytes(size, settings.roundup_power2_divisions)
+    return OutOfMemory(
+        event=event,
+        phase=phase,
+        requested_bytes=size,
+        tried_bytes=segment_bytes(rounded, settings.large_segment_bytes),
+        allocated_bytes=state.allocated,
+        private_pools_bytes=sum(
+            block.size
+            for pool in state.private_pools.values()
+            for home in pool.homes.values()
+            for block in home.blocks.values()
+        ),
+        reserved_bytes=state.device.reserved_bytes,
+        capacity_bytes=state.device.capacity_bytes,
+        allowed_bytes=settings.allowed_bytes,
+    )
+
+
+def _switch_pool(state: Allocator, code: int, number: int, is_capture: int) -> bool:
+    """Open, close or release a private pool; whether that can be done now."""
+    opened = [pool.number for pool, _ in state.open_pools]
+    if code == BEGIN_POOL:
+        return number > 0 and number not in opened and state.open_pool(number, bool(is_capture))
+    if code == END_POOL:
+        return opened[-1:] == [number] and state.close_pool()
+    pool = state.private_pools.get(number)
+    if pool is None or pool.is_released or number in opened:
+        return False
+    pool.is_released = True
+    return True

@@ -24,31 +24,37 @@ class Peaks(msgspec.Struct, frozen=True):
     reserved_event: int
     allocated_at_reserved_bytes: int
     """Allocated when reserved was highest; the difference to reserved is fragmentation and cache."""
-    inactive_split_at_reserved_bytes: int
-    """Of that difference, what lies in segments that are partly in use: emptying the cache cannot give it back."""
+    inactive_split_at_reserved_bytes: int | None
+    """Of that difference, what lies in segments that are partly in use: emptying the cache cannot give it back.
+    None with expandable segments: there any free page can go back, and PyTorch keeps no such figure."""
 
 
 class OutOfMemory(msgspec.Struct, frozen=True):
     """The allocation that failed, with the figures PyTorch's message would print."""
 
     event: int
+    phase: str
     requested_bytes: int
     tried_bytes: int
-    """What the allocator asked the device for."""
+    """What the allocator asked the device for: "Tried to allocate"."""
     allocated_bytes: int
+    """In the program's hands: "allocated by PyTorch", there with what private pools keep cached added."""
+    private_pools_bytes: int
+    """Cached in private pools: "allocated in private pools"."""
     reserved_bytes: int
-    capacity_bytes: int
-    phase: str
+    capacity_bytes: int | None
+    allowed_bytes: int | None
+    """What set_per_process_memory_fraction allows."""
 
     @property
-    def free_bytes(self) -> int:
-        """What the device still had."""
-        return self.capacity_bytes - self.reserved_bytes
+    def free_bytes(self) -> int | None:
+        """What the device still had; None where no capacity was given."""
+        return None if self.capacity_bytes is None else self.capacity_bytes - self.reserved_bytes
 
     @property
     def reserved_unallocated_bytes(self) -> int:
-        """Reserved by the allocator and in no block of the program."""
-        return self.reserved_bytes - self.allocated_bytes
+        """Cached, outside private pools: "reserved by PyTorch but unallocated"."""
+        return self.reserved_bytes - self.allocated_bytes - self.private_pools_bytes
 
 
 class Replay(msgspec.Struct, frozen=True):
