@@ -123,7 +123,7 @@ class _Walk:
         start = state_at_start(segments, entries, settings)
         self.lost = start.lost_blocks
         self.state = Allocator(settings)
-        self.blocks = adopt(self.state, start.ranges)
+        self.blocks = adopt(self.state, start)
         self.let_go = {block.address: self.blocks.pop(block.address) for block in list(self.state.waiting)}
         self.calls: list[Call] = []
         self.device = self.state.device
@@ -146,7 +146,7 @@ class _Walk:
                 pending.append(entry)
             elif action in GIVES:
                 self.recorded_bytes -= entry.size
-                self._give_back(entry, is_first=not pending or pending[-1].action not in GIVES)
+                self._give_back(entry, is_first=index == 0 or entries[index - 1].action not in GIVES)
                 pending.append(entry)
             elif action == "alloc":
                 self._allocate(entry, next((one.addr for one in pending if one.action in TAKES), None))
