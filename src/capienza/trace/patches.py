@@ -19,6 +19,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
 
 from capienza.errors import UsageError, template
+from capienza.trace import quantised
+from capienza.trace.parameters import made_from_fakes
+from capienza.trace.swap import swapped
 from capienza.trace.tracker import Tracker
 
 NOT_TRACED = template(
@@ -77,8 +80,9 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
     """Inside, the program meets a PyTorch with one CUDA device of that kind."""
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
-            undo.enter_context(_changed(owner, attribute, value))
+            undo.enter_context(swapped(owner, attribute, value))
         undo.enter_context(_foreach())
+        undo.enter_context(made_from_fakes())
         yield
 
 
@@ -99,11 +103,11 @@ def hide_fakes() -> list[tuple[Any, str, Any]]:
 
 
 @contextlib.contextmanager
-def hidden_fakes() -> Iterator[None]:
-    """Inside, transformers does not notice fake tensors."""
+def in_libraries() -> Iterator[None]:
+    """Inside, the libraries that are imported by now behave on fake tensors as on real ones."""
     with contextlib.ExitStack() as undo:
-        for owner, attribute, value in hide_fakes():
-            undo.enter_context(_changed(owner, attribute, value))
+        for owner, attribute, value in (*hide_fakes(), *quantised.changes()):
+            undo.enter_context(swapped(owner, attribute, value))
         yield
 
 
@@ -182,19 +186,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "stream", _Nothing),
     ]
     return changes
-
-
-@contextlib.contextmanager
-def _changed(owner: Any, attribute: str, value: Any) -> Iterator[None]:
-    had, before = attribute in vars(owner), getattr(owner, attribute)
-    setattr(owner, attribute, value)
-    try:
-        yield
-    finally:
-        if had:
-            setattr(owner, attribute, before)
-        else:
-            delattr(owner, attribute)
 
 
 @contextlib.contextmanager

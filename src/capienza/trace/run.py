@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import capienza.trace.reads  # noqa: F401 - its handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import guard, patches, probe
+from capienza.trace import guard, patches, probe, quantised
 from capienza.trace.attention import installed
 from capienza.trace.attention_call import Choice
 from capienza.trace.guesses import Guess, Routing
@@ -106,6 +106,9 @@ def trace(
         raise InputError(_stopped(tracker, error)) from error
     finally:
         _running.clear()
+    paged = sum(quantised.paged_bytes(optimizer) for optimizer in scene.optimizers)
+    if paged:
+        tracker.unknown[quantised.PAGED.code] = quantised.PAGED(size_bytes=paged)
     if not recording.sizes:
         raise UsageError(NOTHING_THERE(device=wanted))
     return Traced(
@@ -115,7 +118,7 @@ def trace(
         op_ends=tracker.op_ends,
         guesses=tracker.guesses.all(),
         kernels=tuple(chosen.items()),
-        unknown=(),
+        unknown=tuple(tracker.unknown.values()),
         warnings=tuple(warnings),
         seconds=time.monotonic() - began,
     )
@@ -142,10 +145,10 @@ def enter(name: str) -> None:
 def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], object], steps: int) -> None:
     scene = tracker.scene
     scene.mark = _marker(tracker)
-    with patches.hidden_fakes():
+    with patches.in_libraries():
         state = build()
     # The modules it needs may have been imported only while it was built.
-    with patches.hidden_fakes():
+    with patches.in_libraries():
         scene.has_begun = True
         for _ in range(steps):
             step(state)

@@ -17,6 +17,7 @@ from torch.nn.modules import module as hooks
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from capienza.ledger.phase import Phase
+from capienza.trace.quantised import parts
 from capienza.trace.recording import Recording
 
 PARAMETER, GRADIENT, STATE, BUFFER = "parameter", "gradient", "optimizer_state", "buffer"
@@ -119,6 +120,9 @@ class Scene:
                     self.mark(parameter.grad, GRADIENT)
             for buffer in root.buffers():
                 self.mark(buffer, BUFFER)
+            for module in root.modules():
+                for part in parts(module):
+                    self.mark(part, PARAMETER)
         for optimizer in self.optimizers:
             self._label(optimizer)
 

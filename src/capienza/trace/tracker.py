@@ -7,16 +7,18 @@ the mechanics: torch/_subclasses/fake_tensor.py, torch/storage.py (a storage's P
 
 from __future__ import annotations
 
+import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capienza.trace import guesses, shadow
+from capienza.errors import Message
+from capienza.trace import guesses, quantised, shadow
 from capienza.trace.guesses import Guesses, Routing
 from capienza.trace.recording import Recording
 from capienza.trace.scene import Scene
@@ -32,6 +34,9 @@ Progress = Callable[[int, str, str], None]
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 """Operations that are answered here, or get their shapes here."""
+LIBRARIES: dict[str, Callable[[Tracker], dict[Any, Callable[..., Any]]]] = {"bitsandbytes": quantised.kernels}
+"""Libraries whose operations are made of others that are to be seen, by the name of their operations."""
+COMPOSITE = "CompositeImplicitAutograd"
 
 
 class TraceLimit(BaseException):
@@ -47,11 +52,48 @@ class _Life(weakref.ref):  # type: ignore[type-arg]
     key: int
 
 
+class _Opened(NamedTuple):
+    """An operation that is made of others: they are seen in its place."""
+
+    run: Callable[..., Any]
+
+
+class _Handlers(dict[Any, Handler | _Opened | None]):
+    """What answers each operation that was met, or None. Looked for when it is first met."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        super().__init__(HANDLERS)
+        self.tracker = tracker
+        self.asked: set[str] = set()
+
+    def __missing__(self, func: Any) -> Handler | _Opened | None:
+        library = func.namespace
+        if library in LIBRARIES and library not in self.asked:
+            self.asked.add(library)
+            self.update((one, _Opened(run)) for one, run in LIBRARIES[library](self.tracker).items())
+        return self.setdefault(func, _composite(func))
+
+
+def _composite(func: Any) -> _Opened | None:
+    """In inference mode, and inside other operations, autograd does not take composite operations apart."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+        return None
+    replaced = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CUDA")
+    key = torch._C.DispatchKey.CUDA if replaced else torch._C.DispatchKey.CompositeImplicitAutograd
+    return _Opened(functools.partial(func._op_dk, key))
+
+
 class Tracker(TorchDispatchMode):
     """Writes every storage of one kind of device into a recording."""
 
     def __init__(
-        self, device_type: str, scene: Scene, routing: Routing = "balanced", most_ops: int = 0, most_seconds: float = 0
+        self,
+        device_type: str,
+        scene: Scene,
+        routing: Routing = "balanced",
+        most_ops: int = 0,
+        most_seconds: float = 0,
+        progress: Progress | None = None,
     ) -> None:
         super().__init__()
         self.device_type = device_type
@@ -65,6 +107,9 @@ class Tracker(TorchDispatchMode):
         self.progress = progress
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
+        self.unknown: dict[str, Message] = {}
+        """What the trace cannot count, by its code."""
+        self._handlers = _Handlers(self)
         self._kinds: dict[Any, int] = {}
 
     def __torch_dispatch__(
@@ -76,15 +121,18 @@ class Tracker(TorchDispatchMode):
     ) -> Any:
         """One operation."""
         if func is PRIM_DEVICE:
-            return args[0].fake_device if type(args[0]) is FakeTensor else func(*args)
+            return args[0].fake_device if isinstance(args[0], FakeTensor) else func(*args)
         for kind in types:
             if kind not in KNOWN_TYPES and not issubclass(kind, torch.nn.Parameter | FakeTensor):
                 return NotImplemented
         named = dict(kwargs) if kwargs else {}
+        handler = self._handlers[func]
+        if type(handler) is _Opened:
+            with self:
+                return handler.run(*args, **named)
         self.scene.look()
         self.current = func, self.scene.module
         self._count(func)
-        handler = HANDLERS.get(func)
         if handler is not None:
             out = handler(self, func, args, named)
         else:
