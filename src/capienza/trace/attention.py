@@ -1,9 +1,10 @@
 """`scaled_dot_product_attention` on fake `cuda` tensors, as a CUDA build of PyTorch runs it.
 
-A build without CUDA has no rule for choosing a kernel and falls to the plain formula (fp32 copies, L x S scores). Here a
-Python kernel takes the operator's place while `installed` is active: it chooses (`attention_rules`), prepares the
-operands as the composite does in C++ (aten/src/ATen/native/transformers/attention.cpp, read at 2.13) and calls the fused
-operator, whose fake kernel PyTorch ships. Registered below autograd's entry point, so C++ callers pass through it too.
+A build without CUDA has no rule for choosing a kernel and falls to the plain formula (fp32 copies, L x S scores).
+Here a Python kernel takes the operator's place while `installed` is active: it chooses (`attention_rules`), prepares
+the operands as the composite does in C++ (aten/src/ATen/native/transformers/attention.cpp, lines 580-916 about 2.13)
+and calls the fused operator, whose fake kernel PyTorch ships. C++ callers pass through it too. In inference mode a
+dispatch mode sees the whole operator first: it must take it apart (`decompose`) to see what is inside.
 
 Two things that fake kernels do differently from CUDA are corrected: the plain formula adds the mask in place
 (attention.cpp does it out of place for tensor subclasses only), and the efficient kernel returns its seed and offset on
@@ -16,7 +17,7 @@ import contextlib
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -42,7 +43,11 @@ _PRIORITY = {1: FLASH, 2: EFFICIENT, 0: MATH, 3: CUDNN}
 
 @contextlib.contextmanager
 def installed(
-    capability: tuple[int, int], on_choice: Report, *, torch_release: tuple[int, int] | None = None, cudnn: int | None = None
+    capability: tuple[int, int],
+    on_choice: Report,
+    *,
+    torch_release: tuple[int, int] | None = None,
+    cudnn: int | None = None,
 ) -> Iterator[None]:
     """While active, attention on `cuda` runs the kernel that a card of this capability would run.
 
@@ -64,7 +69,7 @@ def installed(
         _check(query, key, value, attn_mask)
         if 0 in (query.numel(), key.numel(), value.numel()):
             return _empty(query, key, value)
-        call = described(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+        call = described((query, key, value), attn_mask, dropout_p, is_causal, enable_gqa)
         choice = choose(call, _machine(capability, release, cudnn, order_before))
         on_choice(choice, call)
         if choice.kernel is None:
@@ -72,26 +77,25 @@ def installed(
         run = _RUN[choice.kernel]
         return run(query, key, value, _additive(attn_mask, query.dtype), dropout_p, is_causal, scale, enable_gqa)
 
-    library = torch.library.Library("aten", "IMPL")
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            for key in DISPATCH_KEYS:
-                library.impl(OPERATOR, attention, key)
-        with _seeds_on_cpu():
+            for dispatch_key in DISPATCH_KEYS:
+                library.impl(OPERATOR, attention, dispatch_key)  # type: ignore[no-untyped-call]
+        with _seeds_on_cpu(), _in_place_of_the_composite(attention):
             yield
     finally:
-        library._destroy()
+        library._destroy()  # type: ignore[no-untyped-call]
 
 
-def described(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, is_causal: bool, enable_gqa: bool
-) -> Call:
-    """The call, without its tensors."""
+def described(inputs: Sequence[Tensor], mask: Tensor | None, dropout: float, is_causal: bool, enable_gqa: bool) -> Call:
+    """The call of query, key and value, without its tensors."""
+    query, key, value = map(_operand, inputs)
     return Call(
-        _operand(query),
-        _operand(key),
-        _operand(value),
+        query,
+        key,
+        value,
         None if mask is None else _operand(mask),
         float(dropout),
         is_causal,
@@ -108,7 +112,7 @@ def _operand(tensor: Tensor) -> Operand:
         tensor.stride(),
         str(tensor.dtype).removeprefix("torch."),
         tensor.requires_grad,
-        tensor.storage_offset(),
+        int(tensor.storage_offset()),
     )
 
 
@@ -180,12 +184,13 @@ def _flash(
 ) -> Tensor:
     size = query.shape[-1]
     scale = 1 / math.sqrt(size) if scale is None else scale
-    padded = [_padded(operand, FLASH_HEAD_STEP) for operand in (query, key, value)]
-    out: Tensor = aten._scaled_dot_product_flash_attention(*padded, dropout, causal, False, scale=scale)[0]
+    operands = [padded(operand, FLASH_HEAD_STEP) for operand in (query, key, value)]
+    out: Tensor = aten._scaled_dot_product_flash_attention(*operands, dropout, causal, False, scale=scale)[0]
     return out if out.shape[-1] == size else out[..., :size]
 
 
-def _padded(operand: Tensor, step: int) -> Tensor:
+def padded(operand: Tensor, step: int) -> Tensor:
+    """With zeros after the last dimension, up to a multiple of that step."""
     missing = -operand.shape[-1] % step
     return torch.constant_pad_nd(operand, [0, missing]) if missing else operand
 
@@ -256,7 +261,7 @@ def _plain(
 ) -> Tensor:
     """The formula, as `_scaled_dot_product_attention_math` computes it: half types in fp32, mask added in place."""
     dtype = query.dtype
-    if dtype in (torch.float16, torch.bfloat16) and not torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
+    if dtype in (torch.float16, torch.bfloat16) and not torch._C._get_math_sdp_allow_fp16_bf16_reduction():
         query, key, value = query.float(), key.float(), value.float()
     factor = math.sqrt(abs(scale) if scale is not None else 1 / math.sqrt(query.shape[-1]))
     query = query * (-factor if scale is not None and scale < 0 else factor)
@@ -277,6 +282,21 @@ def _plain(
 
 
 _RUN: dict[str, Callable[..., Tensor]] = dict(zip(KERNELS, (_flash, _efficient, _plain, _cudnn), strict=True))
+
+
+@contextlib.contextmanager
+def _in_place_of_the_composite(attention: Callable[..., Tensor]) -> Iterator[None]:
+    """While active, that function is also what the operator is taken apart into, as in inference mode."""
+    kernels = aten.scaled_dot_product_attention.default.py_kernels
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    before = kernels.get(key)
+    kernels[key] = attention
+    try:
+        yield
+    finally:
+        kernels.pop(key)
+        if before is not None:
+            kernels[key] = before
 
 
 @contextlib.contextmanager
@@ -315,4 +335,3 @@ def _seeds_on_cpu() -> Iterator[None]:
         else:
             table[operator] = before
         FakeTensorMode.cache_clear()
-

@@ -1,7 +1,7 @@
 """Which kernel PyTorch runs for `scaled_dot_product_attention` on a CUDA card.
 
-PyTorch asks the kernels in an order; the first whose conditions all hold runs the call. The conditions, and the order in
-which they are tested, are those of `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` (cited below as sdp_utils.cpp,
+PyTorch asks the kernels in an order; the first whose conditions all hold runs the call. The conditions, and the order
+in which they are tested, are those of `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` (cited as sdp_utils.cpp;
 at pytorch commit 001f694a, and as it was about 2.9 and 2.12) and of `.../transformers/sdp_utils_cpp.h` (2.13.0, shipped
 in the wheel). They were read, not run: no choice here was compared with a card.
 
@@ -37,12 +37,16 @@ from capienza.trace.attention_call import (
 )
 
 SWITCHED_OFF = template("trace.attention.switched-off", "the program switched it off")
-NOT_4D = template("trace.attention.not-4d", "query, key and value have {query}, {key} and {value} dimensions; it needs 4")
+NOT_4D = template(
+    "trace.attention.not-4d", "query, key and value have {query}, {key} and {value} dimensions; it needs 4"
+)
 HAS_MASK = template("trace.attention.mask", "it takes no mask")
 HEAD_SIZES = template(
     "trace.attention.head-sizes", "heads of {query}, {key} and {value} (query, key, value): it needs {accepted}"
 )
-CAPABILITY = template("trace.attention.capability", "it runs on compute capability {lowest} to {highest}, not on {found}")
+CAPABILITY = template(
+    "trace.attention.capability", "it runs on compute capability {lowest} to {highest}, not on {found}"
+)
 TRAINING_HEAD = template(
     "trace.attention.training-head",
     "on compute capability {found} it does not train heads of {size} (193 to 224, or above 224 with dropout)",
@@ -75,11 +79,13 @@ CUDNN_ASSUMED = template(
     "trace.attention.cudnn-assumed", "cuDNN {version} is assumed: the one that PyTorch {release} is built with"
 )
 RULE_UNVERIFIED = template(
-    "trace.attention.rule-unverified", "this rule changed about PyTorch {release}; which of the two holds is not verified"
+    "trace.attention.rule-unverified",
+    "this rule changed about PyTorch {release}; which of the two holds is not verified",
 )
 
 BUNDLED_CUDNN = {(2, 6): 90100, (2, 7): 90501, (2, 8): 91002, (2, 9): 91002, (2, 10): 91002, (2, 11): 91900}
-"""cuDNN of the wheels of the package index. 2.13: nvidia-cudnn-cu13 9.20.0.48; 2.11: above 9.15 (transformers 48163)."""
+"""cuDNN of the published wheels. 2.13 needs nvidia-cudnn-cu13 9.20.0.48; that of 2.11 is above 9.15 (transformers
+pull request 48163); the others are recalled, not verified."""
 NEWEST_BUNDLED_CUDNN = 92000
 LARGEST_FUSED_HEAD = 256
 CUDNN_GRID_LIMIT = 65535
@@ -90,7 +96,7 @@ Rule: TypeAlias = Callable[[Call, Machine], Reason]
 
 def choose(call: Call, machine: Machine) -> Choice:
     """The kernel for this call. Asks in PyTorch's order; `math` takes everything unless it is switched off."""
-    refused = []
+    refused: list[Refusal] = []
     for kernel in order(machine):
         if kernel == MATH:
             reason = None if MATH in machine.enabled else SWITCHED_OFF()
@@ -208,10 +214,9 @@ def _has_matching_heads(kernel: str, call: Call, machine: Machine) -> Reason:
             return None
         return NO_GROUPS(query=query[1], key=key[1]) if call.enable_gqa else _told(HEADS, call, 1)
     # cuDNN alone takes a different number of heads for key and value.
-    if key[1] == value[1] or kernel == CUDNN:
-        if key[1] and value[1] and query[1] % key[1] == 0 and query[1] % value[1] == 0:
-            return None
-    return _told(GROUPS, call, 1)
+    alike = key[1] == value[1] or kernel == CUDNN
+    divides = all(heads and query[1] % heads == 0 for heads in (key[1], value[1]))
+    return None if alike and divides else _told(GROUPS, call, 1)
 
 
 def _is_not_empty(call: Call, _machine: Machine) -> Reason:
