@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from capienza.errors import template
-from capienza.trace.attention import described, padded
+from capienza.trace.attention import described
 from capienza.trace.attention_call import Call, Choice
+from capienza.trace.attention_run import padded
 
 VERSION_2, VERSION_3 = "flash_attention_2", "flash_attention_3"
 HEAD_STEP, LARGEST_HEAD = 8, 256
