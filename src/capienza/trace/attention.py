@@ -1,9 +1,9 @@
 """`scaled_dot_product_attention` on fake `cuda` tensors, as a CUDA build of PyTorch runs it.
 
 A build without CUDA has no rule for choosing a kernel and falls to the plain formula (fp32 copies, L x S scores).
-Here a Python kernel takes the operator's place while `installed` is active: it chooses (`attention_rules`) and calls the
-fused operator, whose fake kernel PyTorch ships (`attention_run`). C++ callers pass through it too. In inference mode a
-dispatch mode sees the whole operator first: it must take it apart (`decompose`) to see what is inside.
+Here a Python kernel takes the operator's place while `installed` is active: it chooses (`attention_rules`) and calls
+the fused operator, whose fake kernel PyTorch ships (`attention_run`). C++ callers pass through it too. In inference
+mode a dispatch mode sees the whole operator first: it must take it apart (`decompose`) to see what is inside.
 """
 
 from __future__ import annotations

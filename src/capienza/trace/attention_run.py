@@ -1,7 +1,7 @@
-"""Attention by one kernel, as the C++ composite does it: operands prepared, the operator called, its result cut.
+"""Attention by one kernel, as the C++ composite does it: operands prepared, operator called, result cut.
 
-Source: aten/src/ATen/native/transformers/attention.cpp, lines 580-916 about 2.13. In one thing it is followed as it runs
-on plain tensors: the mask is added to the scores in place (for tensor subclasses it is not).
+Source: aten/src/ATen/native/transformers/attention.cpp, lines 580-916 about 2.13. In one thing it is followed as it
+runs on plain tensors: the mask is added to the scores in place (for tensor subclasses it is not).
 """
 
 from __future__ import annotations
