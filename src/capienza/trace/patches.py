@@ -123,11 +123,15 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         return sum(recording.sizes[life.block] for life in tracker.lives.values())
 
     def swap(first: torch.Tensor, second: torch.Tensor) -> None:
-        if isinstance(first, FakeTensor) and isinstance(second, FakeTensor):
+        if not (isinstance(first, FakeTensor) and isinstance(second, FakeTensor)):
+            real_swap(first, second)
+        elif first.is_meta == second.is_meta:
             first.data = second.data
             first.fake_device = second.fake_device
         else:
-            real_swap(first, second)
+            # `.data =` refuses to go from or to the meta device.
+            first.__dict__, second.__dict__ = second.__dict__, first.__dict__
+            torch._C._swap_tensor_impl(first, second)
 
     def is_available() -> bool:
         """A program that chooses its device is to choose the GPU; a library would look for more than there is."""

@@ -62,6 +62,8 @@ class _Silent(int):
 
 def kernels(tracker: Tracker) -> dict[Any, Callable[..., Any]]:
     """What runs the operations of bitsandbytes that take memory. Where there is none, their fake kernels do."""
+    if tracker.device_type != "cuda":
+        return {}
     try:
         kernels = _kernels()
     except (ImportError, AttributeError) as error:
@@ -126,11 +128,13 @@ def quantise_linears(
     compute_dtype: torch.dtype = torch.bfloat16,
     skip: tuple[str, ...] = ("lm_head",),
     threshold: float = 6.0,
+    device: str = "cuda",
 ) -> torch.nn.Module:
     """Put bitsandbytes' layers in the place of every `Linear`, as transformers does when it loads a model quantised.
 
     `kind` is `nf4`, `fp4` or `int8`; `threshold` is that of outliers in int8. Names in `skip`, or below them, stay as
-    they are. Layers are quantised one by one in the dtype and on the device in which they lie.
+    they are. Layers are quantised one by one in their dtype. Of a model made on `meta` each weight comes to the device
+    when its turn is, as when a checkpoint is loaded; the rest follows it.
     """
     layers = importlib.import_module(f"{LIBRARY}.nn")
     for name, module in list(model.named_modules()):
@@ -143,21 +147,26 @@ def quantise_linears(
             else:
                 made = layers.Linear4bit(*sizes, compute_dtype, compress_statistics=double_quant, quant_type=kind)
         made.requires_grad_(False)
-        weight = module.weight
+        weight = _arrived(module.weight.data, device)
         if kind == "int8":
             # It is quantised on its way from the host.
-            data = layers.Int8Params(weight.data.to("cpu"), requires_grad=False)
+            data = layers.Int8Params(weight.to("cpu"), requires_grad=False)
         else:
             told = {"compress_statistics": double_quant, "quant_type": kind, "module": made}
-            data = layers.Params4bit(weight.data, requires_grad=False, **told)
+            data = layers.Params4bit(weight, requires_grad=False, **told)
         made.weight = data.to(weight.device)
         if module.bias is not None:
             made.bias = torch.nn.Parameter(module.bias.data, requires_grad=False)
         made.train(module.training)
         model.set_submodule(name, made)
+    model._apply(lambda tensor: _arrived(tensor, device))
     model.is_loaded_in_8bit = kind == "int8"  # type: ignore[assignment]
     model.is_loaded_in_4bit = kind != "int8"  # type: ignore[assignment]
     return model
+
+
+def _arrived(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    return torch.empty_like(tensor, device=device) if tensor.is_meta else tensor
 
 
 def _is_skipped(name: str, skip: tuple[str, ...]) -> bool:
