@@ -223,7 +223,7 @@ class Tracker(TorchDispatchMode):
             kind = self._kinds[func] = _kind(func)
         if kind == WRITES:
             self._written(func, args, kwargs)
-        elif kind == MAKES or (kind == MAPS and _may_be_small(out) and _may_map(args)):
+        elif kind == MAKES or (kind == MAPS and _may_be_known(out) and _may_map(func, args)):
             self._mapped(func, args, kwargs, out)
 
     def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -231,19 +231,30 @@ class Tracker(TorchDispatchMode):
         if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
             for one in targets:
                 shadow.forget(one)
+            if func in guesses.MARKS:
+                guesses.hand_on(func, args, args[0])
 
     def _mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         outs = [out] if isinstance(out, torch.Tensor) else out
-        if not isinstance(outs, list | tuple) or not all(
-            isinstance(one, torch.Tensor) and shadow.is_small(one) for one in outs
-        ):
+        if not isinstance(outs, list | tuple) or not all(isinstance(one, torch.Tensor) for one in outs):
             return
-        found = shadow.run(func, args, kwargs)
+        found = shadow.run(func, args, kwargs) if all(map(shadow.is_small, outs)) else shadow.UNKNOWN
         if found is shadow.UNKNOWN:
-            guesses.hand_on(func, args, out)
+            if func in guesses.COUNTS:
+                self._shared_out(func, args[0], out)
+            else:
+                guesses.hand_on(func, args, out)
             return
         for one, value in zip(outs, [found] if isinstance(found, torch.Tensor) else found, strict=True):
             shadow.give(one, value)
+
+    def _shared_out(self, func: Any, mask: torch.Tensor, out: torch.Tensor) -> None:
+        """The tokens of each expert, as routing is assumed to share them out."""
+        counts = self.guesses.shared_out(mask, out.numel())
+        if counts is not None:
+            self.guesses.note(str(func), self.scene.module, f"{sum(counts)} shared out to {len(counts)}")
+            with torch._C._DisableTorchDispatch():
+                shadow.give(out, torch.tensor(counts).reshape(out.shape).to(out.dtype))
 
 
 MAPS, MAKES, WRITES, NOTHING = range(4)
@@ -260,12 +271,15 @@ def _kind(func: Any) -> int:
     return MAPS
 
 
-def _may_be_small(out: Any) -> bool:
-    return not isinstance(out, torch.Tensor) or shadow.is_small(out)
+def _may_be_known(out: Any) -> bool:
+    """Large tensors of real numbers never are; of the others it may at least be known where they come from."""
+    return not isinstance(out, torch.Tensor) or out.dtype in shadow.WHOLE or shadow.is_small(out)
 
 
-def _may_map(args: tuple[Any, ...]) -> bool:
+def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
     """Can the result be known, or assumed? A quick look at the first tensor."""
+    if func in guesses.MARKS or func is guesses.SAME:
+        return True
     for one in args:
         if isinstance(one, torch.Tensor):
             return type(one) is not FakeTensor or one.dtype == torch.bool or not TOLD.isdisjoint(one.__dict__)
