@@ -21,6 +21,7 @@ from torch.optim.optimizer import _foreach_supported_types
 from capienza.errors import UsageError, template
 from capienza.trace import quantised
 from capienza.trace.parameters import made_from_fakes
+from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
 from capienza.trace.tracker import Tracker
 
@@ -102,11 +103,28 @@ def hide_fakes() -> list[tuple[Any, str, Any]]:
     ]
 
 
+def _caches(scene: Scene) -> list[tuple[Any, str, Any]]:
+    """Keys and values that a cache gives out lie in it: so it is known what they are for."""
+    module = sys.modules.get("transformers.cache_utils")
+    if module is None:
+        return []
+    update = module.Cache.update
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        out = update(*args, **kwargs)
+        for one in out if isinstance(out, tuple) else ():
+            if isinstance(one, torch.Tensor):
+                scene.mark(one, CACHE, None)
+        return out
+
+    return [(module.Cache, "update", marked)]
+
+
 @contextlib.contextmanager
-def in_libraries() -> Iterator[None]:
-    """Inside, the libraries that are imported by now behave on fake tensors as on real ones."""
+def libraries_adapted(scene: Scene) -> Iterator[None]:
+    """Inside, the libraries that are imported by now behave on fake tensors as on real ones, and tell their caches."""
     with contextlib.ExitStack() as undo:
-        for owner, attribute, value in (*hide_fakes(), *quantised.changes()):
+        for owner, attribute, value in (*hide_fakes(), *_caches(scene), *quantised.changes()):
             undo.enter_context(swapped(owner, attribute, value))
         yield
 
