@@ -95,6 +95,7 @@ def generation(model_type: str, dtype: torch.dtype = torch.float32, *, new_token
             max_new_tokens=new_tokens,
             do_sample=False,
             num_beams=1,
+            num_return_sequences=1,
             use_cache=True,
             logits_processor=transformers.LogitsProcessorList([guard]),
         )

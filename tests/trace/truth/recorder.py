@@ -123,3 +123,24 @@ def _live(events: list[tuple[int, int, int, int]]) -> list[int]:
             alive -= sizes.pop(block)
         after.append(alive)
     return after
+
+
+def counted_twice(program: Program, steps: int = 2) -> dict[str, int]:
+    """The peak from nothing to the end of the steps, by the counter and by the memory events of torch's profiler."""
+    build, step = program
+    counter = Counter()
+    counter.install()
+    with (
+        torch.autograd.set_multithreading_enabled(False),
+        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler,
+    ):
+        state = build()
+        for _ in range(steps):
+            step(state)
+    live = peak = changes = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            live += event.nbytes()
+            peak = max(peak, live)
+            changes += 1
+    return {"counter": counter.peak_bytes, "profiler": peak, "changes": changes}

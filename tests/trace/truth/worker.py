@@ -61,7 +61,7 @@ def _done(job: dict[str, Any]) -> Any:
         return {"error": coverage.told(error)}
 
 
-WAYS = {"real": recorder.real, "traced": recorder.traced, "runs": coverage.runs, "traces": coverage.traces}
+WAYS = {"real": recorder.real, "traced": recorder.traced, "counted_twice": recorder.counted_twice, "runs": coverage.runs, "traces": coverage.traces}
 
 if __name__ == "__main__":
     main()
