@@ -13,47 +13,50 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "trace"))
 
-from truth.compare import Row, Worker, compared
+from truth.compare import Job, Row, Worker, compared
 from truth.sample import SIXTY
 
-Job = tuple[str, str, str, dict[str, Any]]
+DTYPES = ("float32", "bfloat16")
+FEW = ("float32 foreach", "bfloat16 single checkpointing", "float32 generate")
 
 
 def main() -> None:
     """Print the rows that differ, then the table of each kind of run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--types", default=",".join(SIXTY))
+    parser.add_argument("--few", action="store_true", help="three of the ten runs of each type")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     worker = Worker()
     groups: dict[str, list[Row]] = {}
-    for group, name, kind, arguments in jobs(asked.types.split(",")):
-        row = compared(worker, name, kind, **arguments)
-        groups.setdefault(group, []).append(row)
-        for line in remarks(row):
-            print(f"{group} | {name} | {line}", flush=True)
+    for model_type in asked.types.split(","):
+        asked_runs = [run for run in runs(model_type) if not asked.few or run[0] in FEW]
+        rows = compared(worker, [job for _, job in asked_runs])
+        for (group, _), row in zip(asked_runs, rows, strict=True):
+            groups.setdefault(group, []).append(row)
+            for line in remarks(row):
+                print(f"{group} | {row.name} | {line}", flush=True)
     for line in table(groups):
         print(line)
     if asked.out:
         asked.out.write_text(json.dumps({group: [row._asdict() for row in rows] for group, rows in groups.items()}))
 
 
-def jobs(model_types: Iterable[str]) -> Iterator[Job]:
-    """Every run of every type: its group, its name, and what a worker is asked."""
-    for model_type, dtype in product(model_types, ("float32", "bfloat16")):
+def runs(model_type: str) -> Iterator[tuple[str, Job]]:
+    """Every run of a type: its group, and what a worker is asked."""
+    for dtype in DTYPES:
+        shared = {"model_type": model_type, "dtype": dtype}
         for foreach, checkpointing in product((True, False), (False, True)):
             group = f"{dtype} {'foreach' if foreach else 'single'}{' checkpointing' if checkpointing else ''}"
-            arguments = {"dtype": dtype, "foreach": foreach, "checkpointing": checkpointing}
-            yield group, model_type, "program", {"model_type": model_type, **arguments}
-        yield f"{dtype} generate", model_type, "generation", {"model_type": model_type, "dtype": dtype}
+            yield group, ("program", {**shared, "foreach": foreach, "checkpointing": checkpointing})
+        yield f"{dtype} generate", ("generation", shared)
 
 
 def remarks(row: Row) -> Iterator[str]:
