@@ -13,7 +13,8 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-import capienza.trace.reads  # noqa: F401 - its handlers
+import capienza.trace.reads
+import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
 from capienza.trace import guard, patches, probe, quantised
 from capienza.trace.attention import installed
