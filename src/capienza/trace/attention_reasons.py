@@ -50,3 +50,8 @@ RULE_UNVERIFIED = template(
     "trace.attention.rule-unverified",
     "this rule changed about PyTorch {release}; which of the two holds is not verified",
 )
+AS_VERSION_2 = template(
+    "trace.attention.as-version-2",
+    "FlashAttention 3 is traced as FlashAttention 2: it keeps the same tensors; what its backward pass needs besides "
+    "is not verified",
+)

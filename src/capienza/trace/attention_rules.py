@@ -98,8 +98,13 @@ def _assumptions(kernel: str | None, call: Call, machine: Machine) -> Iterator[M
         yield why.CUDNN_ASSUMED(version=version, release=_dotted(machine.torch))
     if machine.torch[:2] == (2, 9) and kernel == CUDNN:
         yield why.RULE_UNVERIFIED(release="2.9")
-    wide_head = 128 < max(call.query.shape[-1], call.value.shape[-1]) <= LARGEST_FUSED_HEAD
-    if wide_head and machine.torch[:2] == (2, 13) and prefers_cudnn(machine) and CUDNN in machine.enabled:
+    largest = max((operand.shape[-1] for operand in (call.query, call.value) if operand.shape), default=0)
+    if (
+        128 < largest <= LARGEST_FUSED_HEAD
+        and machine.torch[:2] == (2, 13)
+        and prefers_cudnn(machine)
+        and CUDNN in machine.enabled
+    ):
         yield why.RULE_UNVERIFIED(release="2.13")
 
 
