@@ -12,7 +12,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from capienza.errors import phrase
 from capienza.trace.kernels_call import Asked, Card, Rule, ScratchRow, Table, ceiling, copied, is_in_order
+
+BUFFER = phrase("reduction: buffer between blocks")
+NORMS = phrase("norms: one number for every 65536 elements")
+GROUP_SCALE = phrase("group norm: scale and shift of each channel")
+GROUP_SUMS = phrase("group norm: sums of each channel")
 
 MOST_THREADS, WARP = 512, 32
 FEWEST_VALUES, MOST_VALUES = 16, 256
@@ -75,9 +81,7 @@ def _reduction(axes_at: int, item_bytes: int = FP32_BYTES) -> Rule:
             asked.card,
         )
         if size:
-            yield ScratchRow(
-                "reduction: buffer between blocks", size, SOURCE, verified=bool(asked.card.multiprocessors)
-            )
+            yield ScratchRow(BUFFER, size, SOURCE, verified=bool(asked.card.multiprocessors))
 
     return rule
 
@@ -93,10 +97,10 @@ def _merge(tensor: Any, axes: Sequence[int]) -> bool:
     return is_in_order(tensor.shape, tensor.stride()) and list(axes) == list(range(min(axes), max(axes) + 1))
 
 
-def _contiguous(what: str, *positions: int) -> Rule:
+def _contiguous(source: str, *positions: int) -> Rule:
     def rule(asked: Asked) -> Iterable[ScratchRow]:
         for position in positions:
-            yield from copied(asked.at(position), f"{what}: operand", what)
+            yield from copied(asked.at(position), source)
 
     return rule
 
@@ -106,19 +110,19 @@ def _norms(asked: Asked) -> Iterable[ScratchRow]:
     if tensors:
         chunks = ceiling(max(tensor.numel() for tensor in tensors), CHUNK)
         size = len(tensors) * chunks * FP32_BYTES
-        yield ScratchRow("norms: one number for every 65536 elements", size, "ForeachReduceOp.cu", verified=False)
+        yield ScratchRow(NORMS, size, "ForeachReduceOp.cu", verified=False)
 
 
 def _group_norm(asked: Asked) -> Iterable[ScratchRow]:
     batch, channels = asked.at(3, "N"), asked.at(4, "C")
     size = 2 * batch * channels * FP32_BYTES
-    yield ScratchRow("group norm: scale and shift of each channel", size, "group_norm_kernel.cu", verified=False)
+    yield ScratchRow(GROUP_SCALE, size, "group_norm_kernel.cu", verified=False)
 
 
 def _group_norm_backward(asked: Asked) -> Iterable[ScratchRow]:
     batch, channels = asked.at(5, "N"), asked.at(6, "C")
     size = 3 * batch * channels * FP32_BYTES
-    yield ScratchRow("group norm: sums of each channel", size, "group_norm_kernel.cu", verified=False)
+    yield ScratchRow(GROUP_SUMS, size, "group_norm_kernel.cu", verified=False)
 
 
 TABLE: Table = {

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from capienza.errors import phrase
 from capienza.trace.kernels_call import Asked, ScratchRow, Table, copied, is_in_order
 
 LONG_BYTES, FP32_BYTES = 8, 4
@@ -19,9 +20,24 @@ SMALL_SORT, SINGLE_SORT, FEW_SLICES = 4096, 1_000_000, 128
 FEW_INDICES, ROWS_A_THREAD = 3072, 10
 SCAN_TILE, SCAN_STATE_BYTES = 1024, 16
 
+RADIX = phrase("radix sort: keys and values once more")
+POSITIONS = phrase("sort: positions")
+TURNED = phrase("sort: operand with its dimension last")
+PAIRS = phrase("sort: positions and slices, twice")
+KEYS = phrase("sort: keys")
+TOPK = phrase("topk: every value and position, sorted")
+RANDOM = phrase("multinomial: random numbers")
+SORTED_INDICES = phrase("embedding: sorted indices and their order")
+PARTS = phrase("embedding: where the parts begin")
+SUMS = phrase("embedding: sums of the parts")
+PUT_POSITIONS = phrase("index_put: positions, sorted, and their order")
+PUT_VALUES = phrase("index_put: values, spread")
+SCAN = phrase("scan: state of the tiles")
+UNIQUE = phrase("unique: sorted values and positions")
+
 
 def _radix(count: int, item_bytes: int, source: str) -> Iterator[ScratchRow]:
-    yield ScratchRow("radix sort: keys and values once more", count * item_bytes, f"{source}; CUB", verified=False)
+    yield ScratchRow(RADIX, count * item_bytes, f"{source}; CUB", verified=False)
 
 
 def _sorted(tensor: Any, axis: int) -> Iterator[ScratchRow]:
@@ -29,22 +45,22 @@ def _sorted(tensor: Any, axis: int) -> Iterator[ScratchRow]:
         return
     count = tensor.shape[axis]
     if count <= SMALL_SORT:
-        yield ScratchRow("sort: positions", count * LONG_BYTES, "Sort.cpp, fillSliceWithIndex")
+        yield ScratchRow(POSITIONS, count * LONG_BYTES, "Sort.cpp, fillSliceWithIndex")
         return
     item, total = tensor.dtype.itemsize, tensor.numel()
     if not (is_in_order(tensor.shape, tensor.stride()) and tensor.stride(axis) == 1):
-        yield ScratchRow("sort: operand with its dimension last", total * item, "Sort.cpp")
+        yield ScratchRow(TURNED, total * item, "Sort.cpp")
     slices = total // count
     if slices == 1 or count >= SINGLE_SORT:
-        yield ScratchRow("sort: positions", count * LONG_BYTES, "SortStable.cu, segmented_sort_large_segments")
+        yield ScratchRow(POSITIONS, count * LONG_BYTES, "SortStable.cu, segmented_sort_large_segments")
         yield from _radix(count, item + LONG_BYTES, "SortStable.cu")
     elif slices < FEW_SLICES:
         source = "SortStable.cu, segmented_sort_pairs_by_full_sort"
-        yield ScratchRow("sort: positions and slices, twice", 2 * total * LONG_BYTES, source)
-        yield ScratchRow("sort: keys", total * item, source)
+        yield ScratchRow(PAIRS, 2 * total * LONG_BYTES, source)
+        yield ScratchRow(KEYS, total * item, source)
         yield from _radix(total, item + LONG_BYTES, "SortStable.cu")
     else:
-        yield ScratchRow("sort: positions", total * LONG_BYTES, "SortStable.cu, segmented_sort_pairs")
+        yield ScratchRow(POSITIONS, total * LONG_BYTES, "SortStable.cu, segmented_sort_pairs")
         yield from _radix(total, item + LONG_BYTES, "SortStable.cu")
 
 
@@ -63,7 +79,7 @@ def _topk(asked: Asked) -> Iterable[ScratchRow]:
     slices = tensor.numel() // max(count, 1)
     if slices <= 10 and count >= 10_000:
         whole = tensor.numel() * (tensor.dtype.itemsize + LONG_BYTES)
-        yield ScratchRow("topk: every value and position, sorted", whole, "TensorTopK.cpp", verified=False)
+        yield ScratchRow(TOPK, whole, "TensorTopK.cpp", verified=False)
         yield from _sorted(tensor, axis)
 
 
@@ -71,13 +87,13 @@ def _multinomial(asked: Asked) -> Iterable[ScratchRow]:
     weights, count = asked.at(0), asked.at(1, "num_samples", 1)
     if count == 1 or not asked.at(2, "replacement", False):
         size = weights.numel() * weights.dtype.itemsize
-        yield ScratchRow("multinomial: random numbers", size, "Distributions.cpp, multinomial_out")
+        yield ScratchRow(RANDOM, size, "Distributions.cpp, multinomial_out")
 
 
 def _embedding_backward(asked: Asked) -> Iterable[ScratchRow]:
     """Indices are sorted, and rows of one index summed in parts of ten, in fp32."""
     gradient, indices, rows = asked.at(0), asked.at(1), asked.at(2)
-    yield from copied(gradient, "gradient", "Embedding.cu")
+    yield from copied(gradient, "Embedding.cu")
     count, item = indices.numel(), indices.dtype.itemsize
     if count <= FEW_INDICES and not asked.at(4, "scale_grad_by_freq", False):
         return
@@ -86,9 +102,9 @@ def _embedding_backward(asked: Asked) -> Iterable[ScratchRow]:
     parts = count // ROWS_A_THREAD + most
     source = "EmbeddingBackwardKernel.cu"
     accumulated = FP32_BYTES if gradient.dtype.itemsize < FP32_BYTES else gradient.dtype.itemsize
-    yield ScratchRow("embedding: sorted indices and their order", 2 * count * item, "Embedding.cu")
-    yield ScratchRow("embedding: where the parts begin", (count + 2 * most + parts) * item + 2 * LONG_BYTES, source)
-    yield ScratchRow("embedding: sums of the parts", parts * width * accumulated, source)
+    yield ScratchRow(SORTED_INDICES, 2 * count * item, "Embedding.cu")
+    yield ScratchRow(PARTS, (count + 2 * most + parts) * item + 2 * LONG_BYTES, source)
+    yield ScratchRow(SUMS, parts * width * accumulated, source)
 
 
 def _index_put(asked: Asked) -> Iterable[ScratchRow]:
@@ -99,11 +115,11 @@ def _index_put(asked: Asked) -> Iterable[ScratchRow]:
     shapes = [tuple(index.shape) for index in indices if index is not None]
     count = math.prod(_spread(shapes)) if shapes else 0
     source = "Indexing.cu, index_put_with_sort_kernel"
-    yield from copied(target, "target", source)
-    yield ScratchRow("index_put: positions, sorted, and their order", 4 * count * LONG_BYTES, source)
+    yield from copied(target, source)
+    yield ScratchRow(PUT_POSITIONS, 4 * count * LONG_BYTES, source)
     written = count * math.prod(target.shape[len(indices) :])
     if values.numel() != written or not is_in_order(values.shape, values.stride()):
-        yield ScratchRow("index_put: values, spread", written * values.dtype.itemsize, source)
+        yield ScratchRow(PUT_VALUES, written * values.dtype.itemsize, source)
     yield from _radix(count, 2 * LONG_BYTES, source)
 
 
@@ -118,11 +134,11 @@ def _scan(asked: Asked) -> Iterable[ScratchRow]:
     tensor = asked.at(0)
     if tensor.dim() and tensor.numel() == tensor.shape[asked.at(1, "dim", -1)] and tensor.numel():
         size = (tensor.numel() // SCAN_TILE + 1) * SCAN_STATE_BYTES
-        yield ScratchRow("scan: state of the tiles", size, "cub.cuh, inclusive_scan; CUB", verified=False)
+        yield ScratchRow(SCAN, size, "cub.cuh, inclusive_scan; CUB", verified=False)
 
 
 def _unique(_asked: Asked) -> Iterable[ScratchRow]:
-    yield ScratchRow("unique: sorted values and positions", None, "UniqueCub.cu", verified=False)
+    yield ScratchRow(UNIQUE, None, "UniqueCub.cu", verified=False)
 
 
 TABLE: Table = {
