@@ -3,7 +3,8 @@
 n elements along the sorted dimension, m slices of them. Sources: native/cuda/Sort.cpp (commit 07e6f4ac), SortStable.cu
 (061531e8), Sort.h, cub.cuh and cub-RadixSortPairs.cuh (2.13.0, in the wheel), EmbeddingBackwardKernel.cu (about 2.13,
 lines 290-400), Embedding.cu (lines 242-330), Indexing.cu (`index_put_with_sort_kernel`), Distributions.cpp.
-The temporary storage of CUB's radix sort is not in PyTorch's source: it holds keys and values once more.
+The temporary storage of CUB's radix sort is not in PyTorch's source. It holds keys and values once more, and counters:
+a recording of a real card has 72191 bytes for 4096 pairs of 16 bytes, and 1 byte for up to 2048 pairs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ LONG_BYTES, FP32_BYTES = 8, 4
 SMALL_SORT, SINGLE_SORT, FEW_SLICES = 4096, 1_000_000, 128
 FEW_INDICES, ROWS_A_THREAD = 3072, 10
 SCAN_TILE, SCAN_STATE_BYTES = 1024, 16
+ONE_TILE, RADIX_COUNTERS_BYTES = 2048, 72191 - 4096 * 16
 
 RADIX = phrase("radix sort: keys and values once more")
 POSITIONS = phrase("sort: positions")
@@ -37,7 +39,8 @@ UNIQUE = phrase("unique: sorted values and positions")
 
 
 def _radix(count: int, item_bytes: int, source: str) -> Iterator[ScratchRow]:
-    yield ScratchRow(RADIX, count * item_bytes, f"{source}; CUB", verified=False)
+    if count > ONE_TILE:
+        yield ScratchRow(RADIX, count * item_bytes + RADIX_COUNTERS_BYTES, f"{source}; CUB", verified=False)
 
 
 def _sorted(tensor: Any, axis: int) -> Iterator[ScratchRow]:
