@@ -275,10 +275,31 @@ def test_sort():
 def test_topk_and_multinomial():
     assert rows(aten.topk.default, meta(512, 8), 2) == ()
     vocabulary = meta(1, 128_000)
-    assert in_all(rows(aten.topk.default, vocabulary, 50)) == 128_000 * (10 + 8 + 10) + 6655
+    assert in_all(rows(aten.topk.default, vocabulary, 50)) == 2 + 12 + 125 * 520
+    assert rows(aten.topk.default, meta(1, 19_999), 50) == ()
+    assert rows(aten.topk.default, meta(1, 128_000), 0) == ()
+    # 5000 chosen: once more values, positions and positions gathered, then a sort of one slice
+    assert in_all(rows(aten.topk.default, meta(1, 10_000), 5000)) == 5000 * (2 + 16) + 5000 * (8 + 10) + 6655
+    assert rows(aten.topk.default, meta(1, 10_000), 5000, -1, True, False) == ()
     weights = meta(2, 1000, dtype=torch.float32)
     assert in_all(rows(aten.multinomial.default, weights, 1)) == 8000
     assert rows(aten.multinomial.default, weights, 5, True) == ()
+
+
+def test_norm_backward_over_many_short_rows():
+    operator, tensor, weight = aten._fused_rms_norm_backward.default, meta(100_000, 128), meta(128)
+    statistics = meta(100_000, 1, dtype=torch.float32)
+    parts = min(100_000 // 32, 32_768 // 4)
+    taken = rows(operator, tensor, tensor, [128], statistics, weight, [True, True])
+    assert taken[0].bytes == parts * 128 * 2
+    few = meta(65_536, 128)
+    assert rows(operator, few, few, [128], statistics, weight, [True, True]) == ()
+    wide, wide_weight = meta(70_000, 4096), meta(4096)
+    assert rows(operator, wide, wide, [4096], statistics, wide_weight, [True, True]) == ()
+    both = aten.native_layer_norm_backward.default
+    taken = rows(both, tensor, tensor, [128], statistics, statistics, weight, weight, [True, True, True])
+    assert taken[0].bytes == parts * 128 * 2 * 2
+    assert rows(both, tensor, tensor, [128], statistics, statistics, None, None, [True, False, False]) == ()
 
 
 def test_embedding_backward():
@@ -403,12 +424,13 @@ def test_arguments_stand_where_the_rules_look():
         aten._scaled_dot_product_efficient_attention_backward.default: {0: "grad_out_", 1: "query", 9: "dropout_p"},
         aten.embedding_dense_backward.default: {1: "indices", 2: "num_weights", 4: "scale_grad_by_freq"},
         aten.index_put_.default: {1: "indices", 2: "values", 3: "accumulate"},
-        aten.topk.default: {2: "dim"},
+        aten.topk.default: {1: "k", 2: "dim", 4: "sorted"},
         aten.multinomial.default: {1: "num_samples", 2: "replacement"},
         aten.linalg_vector_norm.default: {2: "dim"},
         aten.native_group_norm.default: {3: "N", 4: "C"},
         aten.native_group_norm_backward.default: {5: "N", 6: "C"},
-        aten._fused_rms_norm_backward.default: {0: "grad_out", 1: "input"},
+        aten._fused_rms_norm_backward.default: {0: "grad_out", 1: "input", 4: "weight"},
+        aten.native_layer_norm_backward.default: {0: "grad_out", 1: "input", 5: "weight"},
         aten.sort.stable: {2: "dim"},
     }
     for operator, wanted in places.items():

@@ -4,6 +4,8 @@ A reduction that gives each block of threads too much to do is cut further: the 
 `buffer_bytes` follows `setReduceConfig` of native/cuda/Reduce.cuh (2.13.0, in the wheel), lines 62-215 and 1040-1196;
 four recordings of a real card have these blocks, 0 bytes off (weights of RMS norm, 1024 wide, 512 to 4096 rows).
 Softmax, layer norm and RMS norm read contiguous operands: others are copied (SoftMax.cu, layer_norm_kernel.cu).
+Backward of layer norm and RMS norm over more than 65536 short rows sums them in parts first (layer_norm_kernel.cu,
+`LaunchGammaBetaBackwardCUDAKernel`, since about 2.8).
 The norms of many tensors meet in one number for every 65536 elements of the longest (ForeachReduceOp.cu).
 """
 
@@ -19,6 +21,7 @@ from capienza.trace.kernels_call import Asked, Card, Rule, ScratchRow, Table, ce
 BUFFER = phrase("reduction: buffer between blocks")
 COUNTERS = phrase("reduction: counters of blocks that are done")
 NORMS = phrase("norms: one number for every 65536 elements")
+NORM_PARTS = phrase("norm: sums of the parts of weight and bias")
 GROUP_SCALE = phrase("group norm: scale and shift of each channel")
 GROUP_SUMS = phrase("group norm: sums of each channel")
 
@@ -27,6 +30,8 @@ FEWEST_VALUES, MOST_VALUES = 16, 256
 INPUT_VECTOR, LEAST_VECTORISED = 4, 128
 FP32_BYTES, INT_BYTES = 4, 4
 CHUNK = 65536
+MANY_ROWS, ROWS_A_PART, MOST_PARTS = 65536, 32, 32768
+PARTS_SINCE = (2, 8)
 SOURCE = "Reduce.cuh, setReduceConfig"
 
 
@@ -110,12 +115,35 @@ def _contiguous(source: str, *positions: int) -> Rule:
     return rule
 
 
+def _norm_backward(weight_at: int, has_bias: bool) -> Rule:
+    source = "layer_norm_kernel.cu"
+
+    def rule(asked: Asked) -> Iterable[ScratchRow]:
+        tensor, weight = asked.at(1), asked.at(weight_at)
+        yield from copied(asked.at(0), source)
+        yield from copied(tensor, source)
+        if weight is None or not weight.numel() or asked.card.torch < PARTS_SINCE:
+            return
+        width = weight.numel()
+        rows = tensor.numel() // width
+        if rows > MANY_ROWS and width // WARP < asked.card.processors // 2:
+            parts = min(ceiling(rows, ROWS_A_PART), MOST_PARTS // ceiling(width, WARP))
+            size = parts * width * weight.dtype.itemsize * (2 if has_bias else 1)
+            yield ScratchRow(NORM_PARTS, size, source, verified=bool(asked.card.multiprocessors))
+            buffer, counters = buffer_bytes(width, parts, False, True, FP32_BYTES, asked.card)
+            if buffer:
+                yield ScratchRow(BUFFER, buffer, SOURCE, verified=False)
+                yield ScratchRow(COUNTERS, counters, SOURCE, verified=False)
+
+    return rule
+
+
 def _norms(asked: Asked) -> Iterable[ScratchRow]:
     tensors = asked.at(0)
     if tensors:
         chunks = ceiling(max(tensor.numel() for tensor in tensors), CHUNK)
         size = len(tensors) * chunks * FP32_BYTES
-        yield ScratchRow(NORMS, size, "ForeachReduceOp.cu", verified=False)
+        yield ScratchRow(NORMS, size, "ForeachReduceOp.cu")
 
 
 def _group_norm(asked: Asked) -> Iterable[ScratchRow]:
@@ -149,9 +177,9 @@ TABLE: Table = {
     "aten._softmax_backward_data": _contiguous("SoftMax.cu", 0, 1),
     "aten._log_softmax_backward_data": _contiguous("SoftMax.cu", 0, 1),
     "aten.native_layer_norm": _contiguous("layer_norm_kernel.cu", 0),
-    "aten.native_layer_norm_backward": _contiguous("layer_norm_kernel.cu", 0, 1),
+    "aten.native_layer_norm_backward": _norm_backward(5, has_bias=True),
     "aten._fused_rms_norm": _contiguous("layer_norm_kernel.cu", 0),
-    "aten._fused_rms_norm_backward": _contiguous("layer_norm_kernel.cu", 0, 1),
+    "aten._fused_rms_norm_backward": _norm_backward(4, has_bias=False),
     "aten.native_group_norm": _group_norm,
     "aten.native_group_norm_backward": _group_norm_backward,
 }

@@ -2,7 +2,8 @@
 
 n elements along the sorted dimension, m slices of them. Sources: native/cuda/Sort.cpp (commit 07e6f4ac), SortStable.cu
 (061531e8), Sort.h, cub.cuh and cub-RadixSortPairs.cuh (2.13.0, in the wheel), EmbeddingBackwardKernel.cu (about 2.13,
-lines 290-400), Embedding.cu (lines 242-330), Indexing.cu (`index_put_with_sort_kernel`), Distributions.cpp.
+lines 290-400), Embedding.cu (lines 242-330), Indexing.cu (`index_put_with_sort_kernel`), Distributions.cpp,
+TensorTopK.cu (`should_use_multiblock` and `mbtopk`) and TensorTopK.cpp (0a844011).
 The temporary storage of CUB's radix sort is not in PyTorch's source. It holds keys and values once more, and counters:
 a recording of a real card has 72191 bytes for 4096 pairs of 16 bytes, and 1 byte for up to 2048 pairs.
 """
@@ -16,10 +17,12 @@ from typing import Any
 from capienza.errors import phrase
 from capienza.trace.kernels_call import Asked, ScratchRow, Table, copied, is_in_order
 
-LONG_BYTES, FP32_BYTES = 8, 4
+LONG_BYTES, FP32_BYTES, INT_BYTES = 8, 4, 4
 SMALL_SORT, SINGLE_SORT, FEW_SLICES = 4096, 1_000_000, 128
 FEW_INDICES, ROWS_A_THREAD = 3072, 10
 SCAN_TILE, SCAN_STATE_BYTES = 1024, 16
+TOPK_BLOCK, TOPK_BLOCK_BYTES = 1024, 256 * 2 + 2 * 4
+LONG_SLICES = ((20, 20_000), (40, 10_000), (80, 8000), (199, 5000), (799, 3000), (4000, 800), (math.inf, 400))
 ONE_TILE, RADIX_COUNTERS_BYTES = 2048, 72191 - 4096 * 16
 
 RADIX = phrase("radix sort: keys and values once more")
@@ -27,7 +30,8 @@ POSITIONS = phrase("sort: positions")
 TURNED = phrase("sort: operand with its dimension last")
 PAIRS = phrase("sort: positions and slices, twice")
 KEYS = phrase("sort: keys")
-TOPK = phrase("topk: every value and position, sorted")
+TOPK = phrase("topk: counters of the blocks")
+CHOSEN = phrase("topk: chosen values and positions, sorted")
 RANDOM = phrase("multinomial: random numbers")
 SORTED_INDICES = phrase("embedding: sorted indices and their order")
 PARTS = phrase("embedding: where the parts begin")
@@ -44,14 +48,19 @@ def _radix(count: int, item_bytes: int, source: str) -> Iterator[ScratchRow]:
 
 
 def _sorted(tensor: Any, axis: int) -> Iterator[ScratchRow]:
-    if tensor.dim() == 0 or not tensor.numel():
+    if tensor.dim() == 0:
         return
-    count = tensor.shape[axis]
+    in_order = is_in_order(tensor.shape, tensor.stride()) and tensor.stride(axis) == 1
+    yield from _sorted_slices(tensor.shape[axis], tensor.numel(), tensor.dtype.itemsize, in_order)
+
+
+def _sorted_slices(count: int, total: int, item: int, in_order: bool) -> Iterator[ScratchRow]:
+    if not total:
+        return
     if count <= SMALL_SORT:
         yield ScratchRow(POSITIONS, count * LONG_BYTES, "Sort.cpp, fillSliceWithIndex")
         return
-    item, total = tensor.dtype.itemsize, tensor.numel()
-    if not (is_in_order(tensor.shape, tensor.stride()) and tensor.stride(axis) == 1):
+    if not in_order:
         yield ScratchRow(TURNED, total * item, "Sort.cpp")
     slices = total // count
     if slices == 1 or count >= SINGLE_SORT:
@@ -76,14 +85,21 @@ def _stable_sort(asked: Asked) -> Iterable[ScratchRow]:
 
 
 def _topk(asked: Asked) -> Iterable[ScratchRow]:
-    """Few long slices are sorted whole; others are selected with counters whose size is not followed here."""
-    tensor, axis = asked.at(0), asked.at(2, "dim", -1)
-    count = tensor.shape[axis] if tensor.dim() else 1
-    slices = tensor.numel() // max(count, 1)
-    if slices <= 10 and count >= 10_000:
-        whole = tensor.numel() * (tensor.dtype.itemsize + LONG_BYTES)
-        yield ScratchRow(TOPK, whole, "TensorTopK.cpp", verified=False)
-        yield from _sorted(tensor, axis)
+    """Long slices are counted in blocks, of 1024 elements at least; more than 4096 chosen values are sorted after."""
+    tensor, chosen, axis = asked.at(0), asked.at(1, "k", 1), asked.at(2, "dim", -1)
+    if not chosen or not tensor.dim() or not tensor.numel():
+        return
+    source = "TensorTopK.cu, mbtopk"
+    yield from copied(tensor, source)
+    count = tensor.shape[axis]
+    slices, item = tensor.numel() // count, tensor.dtype.itemsize
+    if count >= next(least for most, least in LONG_SLICES if slices <= most):
+        size = slices * (item + 3 * INT_BYTES + -(-count // TOPK_BLOCK) * TOPK_BLOCK_BYTES)
+        yield ScratchRow(TOPK, size, source, verified=False)
+    if chosen > SMALL_SORT and asked.at(4, "sorted", True):
+        total = slices * chosen
+        yield ScratchRow(CHOSEN, total * (item + 2 * LONG_BYTES), "TensorTopK.cpp")
+        yield from _sorted_slices(chosen, total, item, axis in (-1, tensor.dim() - 1))
 
 
 def _multinomial(asked: Asked) -> Iterable[ScratchRow]:
