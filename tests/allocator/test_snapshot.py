@@ -109,6 +109,13 @@ def test_bombs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_plain(far) == {}
 
 
+def test_json_of_too_many_lists_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capienza.allocator.snapshot.MOST_CONTAINERS", 1000)
+    with pytest.raises(InputError) as raised:
+        parse_snapshot(b'{"segments": [], "traces": [' + b"[]," * 1000 + b"[]]}")
+    assert raised.value.message.code == "pickled.too-much"
+
+
 def test_a_list_in_itself_does_no_harm() -> None:
     with pytest.raises(InputError):
         parse_snapshot(b"\x80\x02]q\x00h\x00a.")
