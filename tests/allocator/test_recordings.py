@@ -217,3 +217,36 @@ def test_histories_that_make_no_sense_do_no_harm(segments: list[Segment], entrie
 def test_options_that_pytorch_has_not(key: str, value: object) -> None:
     with pytest.raises(InputError, match=key):
         recorded_settings({key: value})
+
+
+@given(events=programs(), text=st.sampled_from(OPTIONS), share=st.none() | st.floats(0.3, 1))
+def test_every_block_lies_in_memory_that_the_device_gave_and_alone(
+    events: list[Event], text: str, share: float | None
+) -> None:
+    options = parse_settings(text)
+    capacity = None if share is None else int(share * replay(events, options).peaks.reserved_bytes)
+    mapped: dict[int, int] = {}
+    alive: dict[int, int] = {}
+    for line in make_snapshot(events, options, capacity)["device_traces"][0]:
+        action, start, end = line["action"], line.get("addr", 0), line.get("addr", 0) + line["size"]
+        if action in TAKES:
+            assert line["size"] % (2 * MIB) == 0
+            assert not overlapping(mapped, start, end)
+            mapped[start] = end
+        elif action in GIVES:
+            assert not overlapping(alive, start, end)
+            for low in overlapping(mapped, start, end):
+                high = mapped.pop(low)
+                mapped |= {one: other for one, other in ((low, start), (end, high)) if one < other}
+        elif action == "alloc":
+            assert not overlapping(alive, start, end)
+            held = sum(min(end, mapped[low]) - max(start, low) for low in overlapping(mapped, start, end))
+            assert held == line["size"]
+            alive[start] = end
+        elif action == "free_completed":
+            assert alive.pop(start) == end
+
+
+def overlapping(ranges: dict[int, int], start: int, end: int) -> list[int]:
+    """The ranges that share a byte with this one."""
+    return [low for low, high in ranges.items() if low < end and start < high]
