@@ -121,8 +121,8 @@ def _caches(scene: Scene) -> list[tuple[Any, str, Any]]:
 
 
 @contextlib.contextmanager
-def libraries_adapted(scene: Scene) -> Iterator[None]:
-    """Inside, the libraries that are imported by now behave on fake tensors as on real ones, and tell their caches."""
+def in_libraries(scene: Scene) -> Iterator[None]:
+    """Inside, the libraries that are imported by now behave on fake tensors as on real ones."""
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in (*hide_fakes(), *_caches(scene), *quantised.changes()):
             undo.enter_context(swapped(owner, attribute, value))

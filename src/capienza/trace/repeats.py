@@ -21,6 +21,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from capienza.trace.shadow import tensors_in
+
 PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view})
 NAMESPACES = frozenset({"aten", "prims"})
@@ -133,10 +135,11 @@ def _part(one: Any, args: tuple[Any, ...]) -> Make | None:
         return lambda _args: one
     if type(one) is not FakeTensor or one.layout is not torch.strided or one.requires_grad or one.dtype.is_complex:
         return None
-    if any(one is value for value in args):
-        return None
-    base = _base(one, args)
-    return _new(one) if base is None else _view(one)
+    if _base(one, args) is not None:
+        return None if one is args[0] else _view(one)
+    cell = one.untyped_storage()._cdata
+    is_new = all(value.untyped_storage()._cdata != cell for value in tensors_in(args))
+    return _new(one) if is_new else None
 
 
 def _base(one: Any, args: tuple[Any, ...]) -> FakeTensor | None:

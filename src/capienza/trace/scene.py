@@ -100,7 +100,8 @@ class Scene:
             yield
         finally:
             self.told.pop()
-            self.enter(before)
+            if before != Phase.LOAD or not self.has_begun:
+                self.enter(before)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:

@@ -17,11 +17,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capienza.errors import Message
+from capienza.errors import Message, template
 from capienza.trace import guesses, quantised, shadow
 from capienza.trace.guesses import Guesses, Routing
 from capienza.trace.kernels import rule_of, scratch
-from capienza.trace.kernels_call import PERSISTENT, Card, device_index
+from capienza.trace.kernels_call import PERSISTENT, Card
 from capienza.trace.recording import Recording
 from capienza.trace.repeats import Repeats
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
@@ -31,6 +31,11 @@ PRIM_DEVICE = torch.ops.prim.device.default
 KNOWN_TYPES = frozenset({torch.Tensor, FakeTensor, torch.nn.Parameter})
 TAKES_A_MASK = frozenset({aten.index.Tensor, aten.index_put.default, aten.index_put_.default})
 CLOCK_EVERY = 256
+UNSEEN = template(
+    "trace.unseen-scratch",
+    "{what}: its size is not known before a run ({source})",
+    "measure the run on the intended card",
+)
 TOLD = frozenset({"_capienza_shadow", "_capienza_share", "_capienza_assumed"})
 Progress = Callable[[int, str, str], None]
 """Told now and then: operations so far, phase, module."""
@@ -111,8 +116,6 @@ class Tracker(TorchDispatchMode):
         self.progress = progress
         self.card = card
         """Whose kernels run; None where nothing is known of them."""
-        self.unseen: dict[str, str] = {}
-        """Scratch of unknown size that some kernel takes, and where that is from."""
         self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
@@ -227,22 +230,19 @@ class Tracker(TorchDispatchMode):
 
     def _scratch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], card: Card) -> None:
         """What the kernel takes besides its results: back at once, or kept from its first time on."""
-        scene = self.scene
+        first = next(shadow.tensors_in(args), None)
+        if first is None or not isinstance(first, FakeTensor) or first.fake_device.type != self.device_type:
+            return
+        scene, recording, device = self.scene, self.recording, first.fake_device.index or 0
         for row in scratch(func, args, kwargs, card, in_backward=scene.in_backward()):
             if row.bytes is None:
-                self.unseen[row.name] = row.source
+                self.unknown[row.name] = UNSEEN(what=row.name, source=row.source)
             elif row.lifetime == PERSISTENT:
                 if row.key not in self.workspaces:
                     self.workspaces.add(row.key)
-                    self.recording.allocate(row.bytes, self._device(args), "", WORKSPACE, row.name)
+                    recording.allocate(row.bytes, device, "", WORKSPACE, row.name)
             elif row.bytes:
-                recording = self.recording
-                recording.free(recording.allocate(row.bytes, self._device(args), scene.module_now(), SCRATCH, row.name))
-
-    def _device(self, args: tuple[Any, ...]) -> int:
-        """The device of an operation, by its first tensor."""
-        first = next(shadow.tensors_in(args), None)
-        return 0 if first is None else device_index(first)
+                recording.free(recording.allocate(row.bytes, device, scene.module_now(), SCRATCH, row.name))
 
     def _count(self, func: Any) -> None:
         self.op_names.append(func)
