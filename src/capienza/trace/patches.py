@@ -16,7 +16,6 @@ import torch
 import torch._dynamo
 import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim.optimizer import _foreach_supported_types
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised
@@ -212,9 +211,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers choose their foreach form by the type of the parameters, as they do for real ones."""
-    _foreach_supported_types.append(FakeTensor)
+    """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
+    lists = (torch.optim.optimizer._foreach_supported_types, torch.utils._foreach_utils._foreach_supported_types)
+    for one in lists:
+        one.append(FakeTensor)
     try:
         yield
     finally:
-        _foreach_supported_types.remove(FakeTensor)
+        for one in lists:
+            one.remove(FakeTensor)

@@ -84,10 +84,10 @@ class _Handlers(dict[Any, Handler | _Opened | None]):
 
 def _composite(func: Any) -> _Opened | None:
     """In inference mode, and inside other operations, autograd does not take composite operations apart."""
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+    has_kernel, name = torch._C._dispatch_has_kernel_for_dispatch_key, func.name()
+    if not has_kernel(name, COMPOSITE) or has_kernel(name, "CPU"):
         return None
-    replaced = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CUDA")
-    key = torch._C.DispatchKey.CUDA if replaced else torch._C.DispatchKey.CompositeImplicitAutograd
+    key = torch._C.DispatchKey.CUDA if has_kernel(name, "CUDA") else torch._C.DispatchKey.CompositeImplicitAutograd
     return _Opened(functools.partial(func._op_dk, key))
 
 
