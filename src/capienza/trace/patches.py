@@ -16,6 +16,8 @@ import torch
 import torch._dynamo
 import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim.optimizer import _foreach_supported_types as in_optimizers
+from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised
@@ -212,7 +214,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
     """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
-    lists = (torch.optim.optimizer._foreach_supported_types, torch.utils._foreach_utils._foreach_supported_types)
+    lists: tuple[list[type], ...] = (in_optimizers, in_clipping)
     for one in lists:
         one.append(FakeTensor)
     try:
