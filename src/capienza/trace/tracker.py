@@ -271,7 +271,8 @@ class Tracker(TorchDispatchMode):
             self._mapped(func, args, kwargs, out)
 
     def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        targets = [one for one in shadow.tensors_in(args[:1]) if shadow.of(one) is not None]
+        written = (args[place] if place < len(args) else kwargs.get(name) for place, name in _writes(func))
+        targets = [one for one in shadow.tensors_in(written) if shadow.of(one) is not None]
         if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
             for one in targets:
                 shadow.forget(one)
@@ -330,3 +331,10 @@ def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
         if isinstance(one, list | tuple):
             return bool(one) and isinstance(one[0], torch.Tensor) and shadow.of(one[0]) is not None
     return False
+
+
+@functools.cache
+def _writes(func: Any) -> tuple[tuple[int, str], ...]:
+    """The arguments that an operation writes to, by place and name."""
+    arguments = enumerate(func._schema.arguments)
+    return tuple((place, one.name) for place, one in arguments if one.alias_info and one.alias_info.is_write)
