@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as functions  # noqa: E402
 
-from capienza.errors import InputError, UsageError  # noqa: E402
+from capienza.errors import UsageError  # noqa: E402
 from capienza.trace import predict_peak  # noqa: E402
 from capienza.trace.peak import Prediction  # noqa: E402
 
@@ -176,8 +176,22 @@ def test_what_would_be_compiled_is_refused(program: Callable[[], Any]) -> None:
         traced(lambda _state: program())
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_flex_attention_is_refused_by_name() -> None:
-    from torch.nn.attention.flex_attention import flex_attention
+    def alone(_state: object) -> None:
+        from torch.nn.attention.flex_attention import flex_attention
 
-    with pytest.raises((UsageError, InputError), match="flex_attention"):
-        traced(lambda _state: flex_attention(*(cuda(1, 2, 128, 16) for _ in range(3))))
+        flex_attention(*(cuda(1, 2, 128, 16) for _ in range(3)))
+
+    def in_a_model(_state: object) -> None:
+        transformers = pytest.importorskip("transformers")
+        config = transformers.LlamaConfig(
+            num_hidden_layers=1, hidden_size=64, intermediate_size=64, num_attention_heads=4, num_key_value_heads=4,
+            vocab_size=100, attn_implementation="flex_attention",
+        )  # fmt: skip
+        with torch.device("cuda"):
+            transformers.LlamaForCausalLM(config)(torch.zeros(1, 64, dtype=torch.int64))
+
+    for program in (alone, in_a_model):
+        with pytest.raises(UsageError, match="flex_attention is not supported"):
+            traced(program)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch.cuda.amp.common
+import torch.nn.attention.flex_attention
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
@@ -38,6 +39,7 @@ LIBRARIES = frozenset(
     }
 )  # fmt: skip
 GIB = 1 << 30
+FLEX = "flex_attention"
 
 
 class _Properties:
@@ -157,11 +159,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         caller = sys._getframe(1).f_globals.get("__name__", "")
         return caller.partition(".")[0] not in LIBRARIES
 
-    def refuse(what: str) -> Callable[..., Any]:
-        def refused(*_args: object, **_kwargs: object) -> Any:
-            raise UsageError(NOT_TRACED(name=what))
+    def refuse(what: object = None, *_args: object, **_kwargs: object) -> Any:
+        is_flex = getattr(what, "__module__", "") == torch.nn.attention.flex_attention.__name__
+        raise UsageError(NOT_TRACED(name=FLEX if is_flex else "torch.compile"))
 
-        return refused
+    def refuse_flex(*_args: object, **_kwargs: object) -> Any:
+        raise UsageError(NOT_TRACED(name=FLEX))
 
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
     properties = _Properties(name, capability, total_bytes)
@@ -180,8 +183,10 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
         # Compiling under a fake mode silently does nothing.
-        (torch, "compile", refuse("torch.compile")),
-        (torch.nn.Module, "compile", refuse("torch.compile")),
+        (torch, "compile", refuse),
+        (torch.nn.Module, "compile", refuse),
+        # It compiles itself, and libraries hand it to torch.compile.
+        (torch.nn.attention.flex_attention, FLEX, refuse_flex),
     ]
     if tracker.device_type != "cuda":
         return changes
