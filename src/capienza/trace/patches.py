@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
 
 from capienza.errors import UsageError, template
+from capienza.trace import shadow
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.tracker import Tracker
 
@@ -154,6 +155,10 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 
         return refused
 
+    def deepcopy(tensor: torch.Tensor, memo: Any) -> torch.Tensor:
+        return shadow.deep_copy(real_copy, tensor, memo) if shadow.is_plain(tensor) else real_copy(tensor, memo)
+
+    real_copy = torch.Tensor.__deepcopy__
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
     properties = _Properties(name, capability, total_bytes)
     cuda, empty_cache = torch.cuda, torch.cuda.empty_cache
@@ -170,6 +175,8 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
+        # With a fake tensor its real constants are copied, whose copies would be fake.
+        (torch.Tensor, "__deepcopy__", deepcopy),
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse("torch.compile")),
         (torch.nn.Module, "compile", refuse("torch.compile")),

@@ -8,7 +8,7 @@ companion loses its own. What stays unknown is answered by stated defaults, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -62,38 +62,38 @@ def is_small(tensor: torch.Tensor) -> bool:
     return dtype in REAL and tensor.numel() <= MOST_REAL
 
 
-class _Companion:
-    """Holds the real values of one fake tensor; a copy of the tensor has a copy of them."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: torch.Tensor) -> None:
-        self.value = value
-
-    def __deepcopy__(self, _memo: object) -> _Companion:
-        with torch._C._DisableTorchDispatch():
-            return _Companion(self.value.clone())
-
-
 def of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The companion, if it has one that nothing unknown was written to."""
-    held: _Companion | None = getattr(tensor, "_capienza_shadow", None)
-    if held is None or getattr(held.value.untyped_storage(), "is_unknown", False):
+    value: torch.Tensor | None = getattr(tensor, "_capienza_shadow", None)
+    if value is None or _is_unknown(value):
         return None
-    return held.value
+    return value
 
 
 def give(tensor: torch.Tensor, value: torch.Tensor) -> None:
     """Let `value` be the companion."""
-    tensor._capienza_shadow = _Companion(value)  # type: ignore[attr-defined]
+    tensor._capienza_shadow = value  # type: ignore[attr-defined]
 
 
 def forget(tensor: torch.Tensor) -> None:
     """Something whose values are not known was written to it: its views do not know them either."""
-    held: _Companion | None = getattr(tensor, "_capienza_shadow", None)
-    if held is not None:
-        held.value.untyped_storage().is_unknown = True  # type: ignore[attr-defined]
+    value: torch.Tensor | None = getattr(tensor, "_capienza_shadow", None)
+    if value is not None:
+        value.untyped_storage().is_unknown = True  # type: ignore[attr-defined]
         del tensor._capienza_shadow  # type: ignore[attr-defined]
+
+
+def _is_unknown(value: torch.Tensor) -> bool:
+    return getattr(value.untyped_storage(), "is_unknown", False)
+
+
+def deep_copy(copy: Callable[[torch.Tensor, Any], torch.Tensor], tensor: torch.Tensor, memo: Any) -> torch.Tensor:
+    """`copy.deepcopy` of a real tensor while a program is traced, as that of a companion is when its tensor is copied."""
+    with torch._C._DisableTorchDispatch():
+        made = copy(tensor, memo)
+    if _is_unknown(tensor):
+        made.untyped_storage().is_unknown = True  # type: ignore[attr-defined]
+    return made
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
