@@ -19,7 +19,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
 
 from capienza.errors import UsageError, template
-from capienza.trace import shadow
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.tracker import Tracker
 
@@ -155,10 +154,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 
         return refused
 
-    def deepcopy(tensor: torch.Tensor, memo: Any) -> torch.Tensor:
-        return shadow.deep_copy(real_copy, tensor, memo) if shadow.is_plain(tensor) else real_copy(tensor, memo)
-
-    real_copy = torch.Tensor.__deepcopy__
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
     properties = _Properties(name, capability, total_bytes)
     cuda, empty_cache = torch.cuda, torch.cuda.empty_cache
@@ -175,8 +170,8 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
-        # With a fake tensor its real constants are copied, whose copies would be fake.
-        (torch.Tensor, "__deepcopy__", deepcopy),
+        # With a fake tensor its real constants would be copied, into fake tensors.
+        (FakeTensor, "__deepcopy__", _deep_copy),
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse("torch.compile")),
         (torch.nn.Module, "compile", refuse("torch.compile")),
@@ -207,6 +202,19 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "stream", _Nothing),
     ]
     return changes
+
+
+def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
+    """`copy.deepcopy` of a fake tensor: the copy of its elements, with its gradient."""
+    copy: torch.Tensor | None = memo.get(id(fake))
+    if copy is None:
+        with torch.no_grad():
+            copy = fake.clone()
+        is_parameter = getattr(fake, "_is_param", False)
+        copy = torch.nn.Parameter(copy, fake.requires_grad) if is_parameter else copy.requires_grad_(fake.requires_grad)
+        copy.grad = None if fake.grad is None else _deep_copy(fake.grad, memo)  # type: ignore[arg-type]
+        memo[id(fake)] = copy
+    return copy
 
 
 @contextlib.contextmanager

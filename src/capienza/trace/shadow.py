@@ -8,7 +8,7 @@ companion loses its own. What stays unknown is answered by stated defaults, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -65,7 +65,7 @@ def is_small(tensor: torch.Tensor) -> bool:
 def of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The companion, if it has one that nothing unknown was written to."""
     value: torch.Tensor | None = getattr(tensor, "_capienza_shadow", None)
-    if value is None or _is_unknown(value):
+    if value is None or getattr(value.untyped_storage(), "is_unknown", False):
         return None
     return value
 
@@ -81,19 +81,6 @@ def forget(tensor: torch.Tensor) -> None:
     if value is not None:
         value.untyped_storage().is_unknown = True  # type: ignore[attr-defined]
         del tensor._capienza_shadow  # type: ignore[attr-defined]
-
-
-def _is_unknown(value: torch.Tensor) -> bool:
-    return getattr(value.untyped_storage(), "is_unknown", False)
-
-
-def deep_copy(copy: Callable[[torch.Tensor, Any], torch.Tensor], tensor: torch.Tensor, memo: Any) -> torch.Tensor:
-    """`copy.deepcopy` of a real tensor while a program is traced, as that of a companion is when its tensor is copied."""
-    with torch._C._DisableTorchDispatch():
-        made = copy(tensor, memo)
-    if _is_unknown(tensor):
-        made.untyped_storage().is_unknown = True  # type: ignore[attr-defined]
-    return made
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

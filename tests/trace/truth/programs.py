@@ -8,7 +8,6 @@ from typing import Any
 import torch
 import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
 from truth.odd_configs import PART
 from truth.shrink import small_config
 

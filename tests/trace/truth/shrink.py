@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
 from truth.odd_configs import DEFAULTS, LAYERS, ODD
 
 Config = dict[str, Any]
@@ -60,17 +59,57 @@ SIZES: tuple[tuple[int, str], ...] = (
 )
 BY_KEY = {key: size for size, keys in SIZES for key in keys.split()}
 LAYER_KEYS = frozenset(
-    "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_encoder_layers num_decoder_layers "
-    "depth num_blocks conf_num_hidden_layers num_layers_per_stack attention_layers n_input_layers n_output_layers "
-    "n_recurrent_layers".split()
+    [
+        "num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_layers",
+        "encoder_layers",
+        "decoder_layers",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "depth",
+        "num_blocks",
+        "conf_num_hidden_layers",
+        "num_layers_per_stack",
+        "attention_layers",
+        "n_input_layers",
+        "n_output_layers",
+        "n_recurrent_layers",
+    ]
 )
 VOCABULARY_KEYS = frozenset(
-    "vocab_size decoder_vocab_size unpadded_vocab_size vocab_size_per_layer_input encoder_hash_byte_group_vocab".split()
+    [
+        "vocab_size",
+        "decoder_vocab_size",
+        "unpadded_vocab_size",
+        "vocab_size_per_layer_input",
+        "encoder_hash_byte_group_vocab",
+    ]
 )
 DERIVED = frozenset(
-    "model_type transformers_version architectures id2label label2id num_labels layer_types mlp_layer_types indexer_types "
-    "no_rope_layers moe_layers layers_block_type per_layer_config layer_rope_theta full_attn_idxs qk_head_dim "
-    "num_attention_heads_per_layer attn_layers attention_layers hybrid_layer_ids".split()
+    [
+        "model_type",
+        "transformers_version",
+        "architectures",
+        "id2label",
+        "label2id",
+        "num_labels",
+        "layer_types",
+        "mlp_layer_types",
+        "indexer_types",
+        "no_rope_layers",
+        "moe_layers",
+        "layers_block_type",
+        "per_layer_config",
+        "layer_rope_theta",
+        "full_attn_idxs",
+        "qk_head_dim",
+        "num_attention_heads_per_layer",
+        "attn_layers",
+        "attention_layers",
+        "hybrid_layer_ids",
+    ]
 )
 """What a config class derives from other keys, or writes once per layer."""
 
