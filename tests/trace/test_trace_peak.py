@@ -59,7 +59,10 @@ def test_a_training_holds_what_is_worked_out_by_hand() -> None:
 
 
 def test_sgd_keeps_no_states() -> None:
-    assert phases(training(optimizer=torch.optim.SGD))["forward"] == 2 * MATRIX + 3 * ROW_BLOCK + FLOAT + 2 * H100_WORKSPACE
+    assert (
+        phases(training(optimizer=torch.optim.SGD))["forward"]
+        == 2 * MATRIX + 3 * ROW_BLOCK + FLOAT + 2 * H100_WORKSPACE
+    )
 
 
 def test_the_ledger_of_a_phase_adds_up_to_what_is_reserved() -> None:

@@ -199,9 +199,7 @@ def test_the_layers_that_are_quantised_are_those_that_transformers_chooses(kind:
     asked = {"load_in_8bit": True} if kind == "int8" else {"load_in_4bit": True, "bnb_4bit_quant_type": kind}
     with torch.device("meta"):
         theirs = llama()
-    theirs = replace_with_bnb_linear(
-        theirs, get_keys_to_not_convert(theirs), transformers.BitsAndBytesConfig(**asked)
-    )
+    theirs = replace_with_bnb_linear(theirs, get_keys_to_not_convert(theirs), transformers.BitsAndBytesConfig(**asked))
     ours: list[dict[str, str]] = []
 
     def build() -> None:

@@ -55,7 +55,9 @@ def main() -> None:
         with os.fdopen(reads, "rb") as answer:
             found = answer.read()
         _, status = os.waitpid(child, 0)
-        answers.write((found or json.dumps([{"error": f"ended by status {status}"}] * len(job["programs"])).encode()) + b"\n")
+        answers.write(
+            (found or json.dumps([{"error": f"ended by status {status}"}] * len(job["programs"])).encode()) + b"\n"
+        )
 
 
 def _import(model_type: str | None) -> None:
@@ -74,7 +76,13 @@ def _done(what: str, kind: str, arguments: dict[str, Any]) -> Any:
         return {"error": coverage.told(error)}
 
 
-WAYS = {"real": recorder.real, "traced": recorder.traced, "counted_twice": recorder.counted_twice, "runs": coverage.runs, "traces": coverage.traces}
+WAYS = {
+    "real": recorder.real,
+    "traced": recorder.traced,
+    "counted_twice": recorder.counted_twice,
+    "runs": coverage.runs,
+    "traces": coverage.traces,
+}
 
 if __name__ == "__main__":
     main()
