@@ -1,0 +1,39 @@
+"""Trace the program of a card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from capienza.allocator.settings import Settings
+from capienza.errors import Message
+from capienza.trace.cards.generation import Generation, shortened
+from capienza.trace.cards.recipe import Recipe
+from capienza.trace.cards.training import Training
+from capienza.trace.peak import Prediction, predict_peak
+from capienza.trace.tracker import Progress
+
+
+class CardTrace(msgspec.Struct, frozen=True):
+    """The peaks of a card's program, and what was taken for what the card leaves open."""
+
+    prediction: Prediction
+    assumed: tuple[Message, ...]
+    left_out: tuple[Message, ...]
+
+
+def trace_recipe(
+    recipe: Recipe, device: str, *, steps: int, settings: Settings, progress: Progress | None = None
+) -> CardTrace:
+    """Run the program of a recipe on fake tensors. Raises what `predict_peak` raises."""
+    target = "cpu" if device == "cpu" else "cuda"
+    build: Callable[[], Any]
+    if recipe.task == "training":
+        build, step = lambda: Training(recipe, target, steps), Training.update
+    else:
+        build, step, steps = lambda: Generation(recipe, target), Generation.generate, 1
+    found = predict_peak(build, step, steps=steps, device=device, settings=settings, progress=progress)
+    told = shortened(recipe) if recipe.task == "generation" else None
+    return CardTrace(found, recipe.assumed, recipe.left_out + ((told,) if told else ()))

@@ -1,0 +1,136 @@
+"""A training as transformers' `Trainer` runs it: updates, then an evaluation, a checkpoint and an export.
+
+Followed are `Trainer.training_step`, `compute_loss`, `_inner_training_loop` and `evaluation_loop` (transformers 5.24)
+as far as they hold memory: the outputs go when the loss is there, gradients are clipped by their norm, an evaluation
+without metrics keeps the losses alone. A checkpoint is copied to main memory tensor by tensor and takes nothing here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+
+from capienza.trace.cards.model import causal_model, library
+from capienza.trace.cards.recipe import Recipe
+from capienza.trace.run import phase
+
+IGNORED = -100
+"""A label that is no target."""
+
+
+class Training:
+    """The state of a run."""
+
+    def __init__(self, recipe: Recipe, device: str, steps: int) -> None:
+        self.recipe, self.device, self.steps = recipe, device, steps
+        self.model = _prepared(recipe, causal_model(recipe, device))
+        self.model.train()
+        self.optimizer = _optimizer(recipe, [one for one in self.model.parameters() if one.requires_grad])
+        self.scaler = torch.amp.GradScaler(device) if recipe.autocast == "float16" else None
+        self.updates = 0
+
+    def update(self) -> None:
+        """One update; the last one is followed by the rest of the cycle."""
+        recipe = self.recipe
+        for _ in range(recipe.accumulation):
+            loss = self.loss(recipe.sequences) / recipe.accumulation
+            (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+            del loss
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        if recipe.max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.max_grad_norm)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer.zero_grad()
+        self.updates += 1
+        if self.updates == self.steps:
+            self.finish()
+
+    def loss(self, sequences: int) -> Any:
+        """The loss of rows of the required length, every one full."""
+        inputs = _rows(self.recipe, sequences, self.device)
+        with self.cast():
+            # The Trainer divides by the tokens of all microbatches of an update, and says how many they are.
+            return self.model(**inputs, num_items_in_batch=inputs["labels"].ne(IGNORED).sum()).loss
+
+    def cast(self) -> Any:
+        """Mixed precision, where the recipe has it."""
+        if self.recipe.autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device, getattr(torch, self.recipe.autocast))
+
+    def finish(self) -> None:
+        """Evaluation, checkpoint, export."""
+        with phase("eval"), torch.no_grad():
+            self.model.eval()
+            self.loss(self.recipe.eval_sequences)
+        with phase("checkpoint"):
+            pass
+        with phase("export"):
+            if self.recipe.method != "full":
+                self.model = self.model.merge_and_unload()
+
+
+def _prepared(recipe: Recipe, model: Any) -> Any:
+    """The model with its adapters, its quantised layers, and what is recomputed."""
+    if recipe.four_bit is not None:
+        model = _quantised(recipe, model)
+    if recipe.method != "full":
+        peft = library("peft")
+        targets = list(recipe.targets) if isinstance(recipe.targets, tuple) else recipe.targets
+        config = peft.LoraConfig(
+            r=recipe.rank,
+            lora_alpha=recipe.alpha,
+            lora_dropout=recipe.dropout,
+            target_modules=targets,
+            task_type="CAUSAL_LM",
+        )
+        model = peft.get_peft_model(model, config)
+    if recipe.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+        if recipe.method != "full":
+            model.enable_input_require_grads()
+        model.config.use_cache = False
+    return model
+
+
+def _quantised(recipe: Recipe, model: Any) -> Any:
+    raise NotImplementedError
+
+
+def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
+    name = recipe.optimizer
+    if name in ("adamw", "adamw_fused"):
+        return torch.optim.AdamW(parameters, fused=name == "adamw_fused")
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=1e-3, momentum=recipe.momentum)
+    if name == "rmsprop":
+        return torch.optim.RMSprop(parameters)
+    if name == "adagrad":
+        return torch.optim.Adagrad(parameters)
+    made: torch.optim.Optimizer
+    if name == "adafactor":
+        made = library("transformers").Adafactor(parameters, scale_parameter=False, relative_step=False, lr=1e-3)
+        return made
+    optimizers = library("bitsandbytes").optim
+    kinds = {
+        "adamw_8bit": "AdamW8bit",
+        "paged_adamw_32bit": "PagedAdamW32bit",
+        "paged_adamw_8bit": "PagedAdamW8bit",
+        "lion_8bit": "Lion8bit",
+    }
+    made = getattr(optimizers, kinds[name])(parameters)
+    return made
+
+
+def _rows(recipe: Recipe, sequences: int, device: str) -> dict[str, torch.Tensor]:
+    """Full rows, as a collator makes them on the host, and their way to the device."""
+    ids = torch.zeros(sequences, recipe.tokens, dtype=torch.int64)
+    rows = {"input_ids": ids, "labels": ids.clone(), "attention_mask": torch.ones_like(ids)}
+    return {name: value.to(device) for name, value in rows.items()}

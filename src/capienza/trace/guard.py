@@ -1,0 +1,98 @@
+"""Fake tensors on `cuda` where PyTorch was built without it.
+
+Two objects decide whether PyTorch accepts a CUDA device: the guard of that device, in a table that libc10 exports, and
+the CUDA hooks. A build with CUDA brings both. For a build without, an object whose methods all answer 0 is put into the
+table; PyTorch then finds a guard with no devices and replaces it by the no-operation guard that it keeps for fake
+tensors. The hooks get a copy of their own table of methods in which "is it built?" answers yes and "has it a context?"
+no. `torch.cuda.is_available()` stays False. All of it is put back at the end.
+
+Bound to the layout of torch's C++ classes: `capienza.trace.probe` tries it in another process first, because a wrong
+slot ends the process. Seen with torch 2.13 (slots from c10/core/impl/DeviceGuardImplInterface.h and
+aten/src/ATen/detail/CUDAHooksInterface.h).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
+GET_HOOKS = "_ZN2at6detail12getCUDAHooksEv"
+CUDA_SLOT, REGISTRY_SLOTS = 1, 22
+GUARD_METHODS = 40
+HOOKS_METHODS, IS_BUILT, HAS_PRIMARY_CONTEXT = 60, 2, 4
+BEFORE_TABLE = 2
+"""Words before a table of methods: the offset to the whole object, and its type."""
+WORD = ctypes.sizeof(ctypes.c_void_p)
+
+_no_answer = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: 0)
+_yes = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int64)(lambda _self, _index: True)
+_no = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int64)(lambda _self, _index: False)
+_kept: list[object] = []
+"""What C++ goes on pointing at: never given back."""
+
+
+def is_needed() -> bool:
+    """Was this PyTorch built without CUDA?"""
+    return not torch.backends.cuda.is_built()
+
+
+@contextlib.contextmanager
+def cuda_accepted() -> Iterator[None]:
+    """Inside, fake tensors may be made on `cuda`. Raises `OSError` or `AttributeError` where a symbol is missing."""
+    if not is_needed():
+        torch._C._ensureCUDADeviceGuardSet()
+        yield
+        return
+    libraries = Path(torch.__file__).parent / "lib"
+    registry = (ctypes.c_void_p * REGISTRY_SLOTS).in_dll(ctypes.CDLL(str(libraries / "libc10.so")), REGISTRY)
+    get_hooks = ctypes.CDLL(str(libraries / "libtorch_cpu.so"))[GET_HOOKS]
+    get_hooks.restype = ctypes.c_void_p
+    hooks = ctypes.cast(get_hooks(), ctypes.POINTER(ctypes.c_void_p))
+    guard_before, table_before = registry[CUDA_SLOT], hooks[0]
+    if table_before is None:
+        raise OSError(GET_HOOKS)
+    registry[CUDA_SLOT] = _empty_guard()
+    torch._C._ensureCUDADeviceGuardSet()
+    hooks[0] = _hooks_that_say_built(table_before)
+    try:
+        yield
+    finally:
+        hooks[0] = table_before
+        registry[CUDA_SLOT] = guard_before
+
+
+def _empty_guard() -> int:
+    """The address of an object whose methods all answer 0."""
+    answer = ctypes.cast(_no_answer, ctypes.c_void_p).value
+    table = (ctypes.c_void_p * GUARD_METHODS)(*[answer] * GUARD_METHODS)
+    guard = (ctypes.c_void_p * 1)(ctypes.addressof(table))
+    _kept.extend((table, guard))
+    return ctypes.addressof(guard)
+
+
+def _hooks_that_say_built(table: int) -> int:
+    """The address of a copy of that table of methods with two answers changed."""
+    words = HOOKS_METHODS + BEFORE_TABLE
+    copy = (ctypes.c_void_p * words).from_buffer_copy(
+        (ctypes.c_void_p * words).from_address(table - BEFORE_TABLE * WORD)
+    )
+    copy[BEFORE_TABLE + IS_BUILT] = ctypes.cast(_yes, ctypes.c_void_p).value
+    copy[BEFORE_TABLE + HAS_PRIMARY_CONTEXT] = ctypes.cast(_no, ctypes.c_void_p).value
+    _kept.append(copy)
+    return ctypes.addressof(copy) + BEFORE_TABLE * WORD
+
+
+def prove() -> bool:
+    """A forward and a backward pass on fake `cuda`: does it work with this PyTorch?"""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with cuda_accepted(), torch.autograd.set_multithreading_enabled(False), FakeTensorMode():
+        layer = torch.nn.Linear(4, 4, device="cuda")
+        layer(torch.randn(2, 4, device="cuda")).relu().sum().backward()
+        gradient = layer.weight.grad
+        return gradient is not None and gradient.device.type == "cuda"

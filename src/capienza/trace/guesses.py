@@ -1,0 +1,90 @@
+"""Questions about values that nobody knows, and what is assumed instead. Each answer that was given is kept.
+
+`all` is taken to hold and `any` not to, `not` turns that around, a number is 0: a program that asks "is every value
+finite?" goes on as it does when all is well. No generated token is an end token, so a generation runs to its limit.
+Of a mask that came from routing tokens to experts as many places are taken as hold when every expert gets the same
+number (`balanced`), or all of them (`worst`); of any other mask, all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Literal
+
+import msgspec
+import torch
+
+aten = torch.ops.aten
+Routing = Literal["balanced", "worst"]
+HOLDS = frozenset({aten.all.default, aten.all.dim, aten.all.dims})
+HOLDS_NOT = frozenset({aten.any.default, aten.any.dim, aten.any.dims})
+TURNS = frozenset({aten.logical_not.default, aten.bitwise_not.default})
+KEEPS = frozenset(
+    {
+        aten.permute.default, aten.transpose.int, aten.select.int, aten.view.default, aten.slice.Tensor,
+        aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default, aten._to_copy.default, aten.clone.default,
+        aten.reshape.default, aten._unsafe_view.default, aten.expand.default, aten.t.default, aten.alias.default,
+        aten.detach.default, aten.ne.Scalar, aten.gt.Scalar, aten.index.Tensor, aten.unbind.int,
+    }
+)  # fmt: skip
+"""They hand a mask's share of taken places on."""
+NO_END_TOKEN = "no generated token is an end token"
+
+
+class Guess(msgspec.Struct, frozen=True):
+    """One kind of answer that was assumed: where it was asked for, what was answered, how often."""
+
+    op: str
+    module: str
+    answer: str
+    count: int
+
+
+class Guesses:
+    """The answers of one trace."""
+
+    def __init__(self, routing: Routing) -> None:
+        self.routing = routing
+        self._given: Counter[tuple[str, str, str]] = Counter()
+
+    def note(self, op: str, module: str, answer: object) -> None:
+        """Keep that this was assumed."""
+        self._given[op, module, str(answer)] += 1
+
+    def all(self) -> tuple[Guess, ...]:
+        """Every kind of answer, in the order in which it was first given."""
+        return tuple(Guess(*told, count) for told, count in self._given.items())
+
+    def taken(self, mask: torch.Tensor) -> int:
+        """How many places of a mask are taken."""
+        share: float | None = getattr(mask, "_capienza_share", None)
+        if share is None or self.routing == "worst":
+            return mask.numel()
+        return max(1, round(mask.numel() * share))
+
+
+def truth(tensor: torch.Tensor) -> bool | int | float:
+    """What is answered when a value is read that nobody knows."""
+    assumed: bool | None = getattr(tensor, "_capienza_assumed", None)
+    if assumed is not None:
+        return assumed
+    if tensor.dtype == torch.bool:
+        return False
+    return 0.0 if tensor.dtype.is_floating_point else 0
+
+
+def hand_on(func: Any, args: tuple[Any, ...], out: Any) -> None:
+    """Keep what an unknown result is assumed to be, from the operation that made it."""
+    if func in HOLDS:
+        out._capienza_assumed = True
+    elif func in HOLDS_NOT:
+        out._capienza_assumed = False
+    elif func in TURNS:
+        assumed = getattr(args[0], "_capienza_assumed", None)
+        if assumed is not None:
+            out._capienza_assumed = not assumed
+    elif func in KEEPS:
+        share = getattr(args[0], "_capienza_share", None)
+        if share is not None:
+            for one in out if isinstance(out, list | tuple) else (out,):
+                one._capienza_share = share

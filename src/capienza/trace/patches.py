@@ -1,0 +1,207 @@
+"""Everything that is changed in PyTorch and transformers while a program is traced, and put back after it.
+
+Each entry says what would go wrong without it. `torch._dynamo` is imported before: when it is imported, which an
+optimizer causes, it makes tables of the functions it finds and refuses one that stands for two names. Seen with torch
+2.13 and transformers 5.24; `probe` and the tests of this room try each of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch.cuda.amp.common
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim.optimizer import _foreach_supported_types
+
+from capienza.errors import UsageError, template
+from capienza.trace.tracker import Tracker
+
+NOT_TRACED = template(
+    "trace.not-traced",
+    "{name} is not supported: what it would compile cannot be traced",
+    "trace the program without it; its peak is then that of eager mode",
+)
+LIBRARIES = frozenset(
+    {
+        "torch", "torchvision", "torchaudio", "transformers", "accelerate", "peft", "bitsandbytes", "diffusers", "trl",
+        "timm", "triton", "capienza",
+    }
+)  # fmt: skip
+GIB = 1 << 30
+
+
+class _Properties:
+    """What `torch.cuda.get_device_properties` tells, as far as programs ask."""
+
+    def __init__(self, name: str, capability: tuple[int, int], total_bytes: int) -> None:
+        self.name, (self.major, self.minor), self.total_memory = name, capability, total_bytes
+        self.multi_processor_count, self.warp_size, self.regs_per_multiprocessor = 108, 32, 65536
+        self.max_threads_per_multi_processor, self.shared_memory_per_block_optin = 2048, 101376
+        self.gcnArchName = ""
+
+
+class _Nothing:
+    """A stream or an event: it does nothing and waits for nobody."""
+
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        self.cuda_stream = self.device_index = self.stream_id = 0
+        self.device = torch.device("cuda", 0)
+
+    def __enter__(self) -> _Nothing:
+        return self
+
+    def __exit__(self, *_told: object) -> None:
+        return None
+
+    def _nothing(self, *_args: object, **_kwargs: object) -> None:
+        return None
+
+    def query(self) -> bool:
+        """It is done."""
+        return True
+
+    def elapsed_time(self, _other: object) -> float:
+        """No time passes."""
+        return 0.0
+
+    record = wait = synchronize = wait_stream = wait_event = record_event = _nothing
+
+
+@contextlib.contextmanager
+def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> Iterator[None]:
+    """Inside, the program meets a PyTorch with one CUDA device of that kind."""
+    with contextlib.ExitStack() as undo:
+        for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
+            undo.enter_context(_changed(owner, attribute, value))
+        undo.enter_context(_foreach())
+        yield
+
+
+def hide_fakes() -> list[tuple[Any, str, Any]]:
+    """Transformers keeps masks and takes other ways where it sees a fake tensor; it is told that there is none.
+
+    The function is imported by name in several places, so it is changed wherever it lies now.
+    """
+    utils = sys.modules.get("transformers.utils.import_utils")
+    known = getattr(utils, "is_fake_tensor", None)
+    if known is None:
+        return []
+    return [
+        (module, "is_fake_tensor", lambda _tensor: False)
+        for key, module in list(sys.modules.items())
+        if key.startswith("transformers") and module is not None and module.__dict__.get("is_fake_tensor") is known
+    ]
+
+
+@contextlib.contextmanager
+def hidden_fakes() -> Iterator[None]:
+    """Inside, transformers does not notice fake tensors."""
+    with contextlib.ExitStack() as undo:
+        for owner, attribute, value in hide_fakes():
+            undo.enter_context(_changed(owner, attribute, value))
+        yield
+
+
+def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> list[tuple[Any, str, Any]]:
+    recording = tracker.recording
+
+    def resize(storage: torch.UntypedStorage, size: int) -> Any:
+        answer = real_resize(storage, size)
+        tracker.resize(storage)
+        return answer
+
+    def live(*_device: object) -> int:
+        return sum(recording.sizes[life.block] for life in tracker.lives.values())
+
+    def swap(first: torch.Tensor, second: torch.Tensor) -> None:
+        if isinstance(first, FakeTensor) and isinstance(second, FakeTensor):
+            first.data = second.data
+            first.fake_device = second.fake_device
+        else:
+            real_swap(first, second)
+
+    def is_available() -> bool:
+        """A program that chooses its device is to choose the GPU; a library would look for more than there is."""
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        return caller.partition(".")[0] not in LIBRARIES
+
+    def refuse(what: str) -> Callable[..., Any]:
+        def refused(*_args: object, **_kwargs: object) -> Any:
+            raise UsageError(NOT_TRACED(name=what))
+
+        return refused
+
+    real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
+    properties = _Properties(name, capability, total_bytes)
+    cuda, empty_cache = torch.cuda, torch.cuda.empty_cache
+
+    def emptied() -> None:
+        empty_cache()
+        recording.empty_cache()
+
+    def nothing(*_args: object, **_kwargs: object) -> None:
+        return None
+
+    changes: list[tuple[Any, str, Any]] = [
+        # FSDP gives memory back and takes it again through this; it is no operation.
+        (torch.UntypedStorage, "resize_", resize),
+        # Module.to swaps fake parameters, which their own weak references refuse.
+        (torch.utils, "swap_tensors", swap),
+        # Compiling under a fake mode silently does nothing.
+        (torch, "compile", refuse("torch.compile")),
+        (torch.nn.Module, "compile", refuse("torch.compile")),
+    ]
+    if tracker.device_type != "cuda":
+        return changes
+    silent = ("synchronize", "set_device", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init")
+    changes += [(cuda, function, nothing) for function in silent]
+    # autocast("cuda") switches itself off without CUDA.
+    changes.append((torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
+    changes += [
+        (cuda, "is_bf16_supported", lambda *_args, **_kwargs: capability >= (8, 0)),
+        (cuda, "get_device_capability", lambda *_args: capability),
+        (cuda, "get_device_properties", lambda *_args: properties),
+        (cuda, "get_device_name", lambda *_args: name),
+        (cuda, "current_device", lambda: 0),
+        (cuda, "is_available", is_available),
+        (cuda, "mem_get_info", lambda *_args: (max(0, total_bytes - live()), total_bytes)),
+        (cuda, "memory_allocated", live),
+        (cuda, "max_memory_allocated", live),
+        (cuda, "memory_reserved", live),
+        (cuda, "max_memory_reserved", live),
+        (cuda, "empty_cache", emptied),
+        (cuda, "Stream", _Nothing),
+        (cuda, "Event", _Nothing),
+        (cuda, "current_stream", _Nothing),
+        (cuda, "default_stream", _Nothing),
+        (cuda, "stream", _Nothing),
+    ]
+    return changes
+
+
+@contextlib.contextmanager
+def _changed(owner: Any, attribute: str, value: Any) -> Iterator[None]:
+    had, before = attribute in vars(owner), getattr(owner, attribute)
+    setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        if had:
+            setattr(owner, attribute, before)
+        else:
+            delattr(owner, attribute)
+
+
+@contextlib.contextmanager
+def _foreach() -> Iterator[None]:
+    """Optimizers choose their foreach form by the type of the parameters, as they do for real ones."""
+    _foreach_supported_types.append(FakeTensor)
+    try:
+        yield
+    finally:
+        _foreach_supported_types.remove(FakeTensor)

@@ -1,0 +1,104 @@
+"""Operations whose answer or shape depends on values: from companions where there are, else from what is assumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from capienza.trace import guesses, shadow
+from capienza.trace.tracker import HANDLERS, Tracker
+
+aten = torch.ops.aten
+
+
+def read(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`item()`, `bool()` and the like."""
+    tensor = args[0]
+    value = tensor if shadow.is_plain(tensor) else shadow.of(tensor)
+    if value is not None:
+        with torch._C._DisableTorchDispatch():
+            return func(value, **kwargs)
+    answer = guesses.truth(tensor)
+    tracker.guesses.note(_name(func), tracker.scene.module, answer)
+    return answer
+
+
+def equal(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Are two tensors the same in every element?"""
+    found = shadow.run(func, args, kwargs)
+    if found is not shadow.UNKNOWN:
+        return bool(found)
+    tracker.guesses.note(_name(func), tracker.scene.module, False)
+    return False
+
+
+def taken(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """`nonzero`: the places of a mask that are taken, [count, dimensions]."""
+    mask = args[0]
+    found = shadow.run(func, args, kwargs)
+    if found is not shadow.UNKNOWN:
+        return tracker.like(found, mask.device)
+    count = tracker.guesses.taken(mask)
+    tracker.guesses.note(_name(func), tracker.scene.module, f"{count} of {mask.numel()}")
+    made: torch.Tensor = aten.empty.memory_format([count, mask.dim()], dtype=torch.int64, device=mask.device)
+    return made
+
+
+def selected(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """`masked_select`: as many elements as places are taken."""
+    values, mask = args
+    known = mask if shadow.is_plain(mask) else shadow.of(mask)
+    shape = torch.broadcast_shapes(values.shape, mask.shape)
+    if known is not None:
+        with torch._C._DisableTorchDispatch():
+            count = int(known.expand(shape).count_nonzero())
+    else:
+        count = tracker.guesses.taken(mask) * shape.numel() // max(1, mask.numel())
+        tracker.guesses.note(_name(func), tracker.scene.module, f"{count} of {shape.numel()}")
+    made: torch.Tensor = aten.empty.memory_format([count], dtype=values.dtype, device=values.device)
+    return made
+
+
+def of_values(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Operations that are only known where their values are."""
+    found = shadow.run(func, args, kwargs)
+    if found is shadow.UNKNOWN:
+        return func(*args, **kwargs)
+    device = next(shadow.tensors_in(args)).device
+    if isinstance(found, torch.Tensor):
+        return tracker.like(found, device)
+    return tuple(tracker.like(one, device) for one in found)
+
+
+def is_in(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`isin`: of tokens that nobody knows, none is the one looked for."""
+    out = func(*args, **kwargs)
+    found = shadow.run(func, args, kwargs)
+    if found is shadow.UNKNOWN:
+        tracker.guesses.note(_name(func), tracker.scene.module, guesses.NO_END_TOKEN)
+        with torch._C._DisableTorchDispatch():
+            found = torch.zeros(out.shape, dtype=torch.bool)
+    shadow.give(out, found)
+    return out
+
+
+def _name(func: Any) -> str:
+    return str(func)
+
+
+HANDLERS.update(
+    {
+        aten._local_scalar_dense.default: read,
+        aten.equal.default: equal,
+        aten.nonzero.default: taken,
+        aten.masked_select.default: selected,
+        aten._unique2.default: of_values,
+        aten.unique_dim.default: of_values,
+        aten.unique_consecutive.default: of_values,
+        aten.repeat_interleave.Tensor: of_values,
+        aten.bincount.default: of_values,
+        aten.isin.Tensor_Tensor: is_in,
+        aten.isin.Tensor_Scalar: is_in,
+    }
+)

@@ -1,0 +1,208 @@
+"""Run a program on fake tensors and write down what it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import capienza.trace.reads  # noqa: F401 - its handlers
+from capienza.errors import CapienzaError, InputError, Message, UsageError, template
+from capienza.trace import guard, patches, probe
+from capienza.trace.attention import installed
+from capienza.trace.attention_call import Choice
+from capienza.trace.guesses import Guess, Routing
+from capienza.trace.machine import Machine
+from capienza.trace.recording import Recording
+from capienza.trace.scene import Scene
+from capienza.trace.tracker import Progress, TraceLimit, Tracker
+
+State = TypeVar("State")
+CUDA, CPU = "cuda", "cpu"
+
+STOPPED = template(
+    "trace.stopped",
+    "the program stopped{where} at {op}: {error}",
+    "run it once for real with a small size: if it stops there too, mend the program; "
+    "if it does not, this operation cannot be traced",
+)
+IN_MODULE = template("trace.in-module", " in module {module}")
+LIMIT = template(
+    "trace.limit",
+    "the trace did not end: {ops} operations in {seconds} s, the last {op} in module {module}",
+    "give it a larger limit, or fewer steps; a loop that waits for a value never ends on fake tensors",
+)
+NOTHING_THERE = template(
+    "trace.nothing-there",
+    "the program put no tensor on {device}",
+    'make the model and its inputs on "{device}"; `torch.cuda.is_available()` is True in the program\'s own modules',
+)
+ONCE = template("trace.once", "a trace is running in this process already", "end it first; traces do not nest")
+_running: list[Tracker] = []
+
+
+class Traced(msgspec.Struct):
+    """What a program did: blocks and events, operations in order, and what was assumed."""
+
+    recording: Recording
+    device_type: str
+    op_names: list[str]
+    op_ends: list[int]
+    """Events of the first device that had happened when each operation ended."""
+    guesses: tuple[Guess, ...]
+    kernels: tuple[tuple[str, int], ...]
+    """Attention kernels that were assumed, and how often."""
+    unknown: tuple[Message, ...]
+    warnings: tuple[Message, ...]
+    seconds: float
+
+
+def trace(
+    build: Callable[[], State],
+    step: Callable[[State], object],
+    *,
+    steps: int,
+    machine: Machine,
+    device_type: str = CUDA,
+    routing: Routing = "balanced",
+    most_ops: int = 0,
+    most_seconds: float = 0,
+    progress: Progress | None = None,
+) -> Traced:
+    """Build the program's state and run its step so many times, all on fake tensors.
+
+    Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
+    with an error or does not end.
+    """
+    if _running:
+        raise UsageError(ONCE())
+    warnings = []
+    wanted = device_type
+    if wanted == CUDA and not probe.works():
+        warnings.append(probe.warning())
+        device_type = CPU
+    recording = Recording()
+    scene = Scene(recording)
+    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds, progress)
+    chosen: Counter[str] = Counter()
+    began = time.monotonic()
+    _running.append(tracker)
+    try:
+        with _stage(tracker, machine, chosen):
+            _play(tracker, build, step, steps)
+            scene.label()
+    except TraceLimit:
+        raise InputError(_limit(tracker, time.monotonic() - began)) from None
+    except CapienzaError:
+        raise
+    except Exception as error:
+        raise InputError(_stopped(tracker, error)) from error
+    finally:
+        _running.clear()
+    if not recording.sizes:
+        raise UsageError(NOTHING_THERE(device=wanted))
+    return Traced(
+        recording=recording,
+        device_type=device_type,
+        op_names=[str(name) for name in tracker.op_names],
+        op_ends=tracker.op_ends,
+        guesses=tracker.guesses.all(),
+        kernels=tuple(chosen.items()),
+        unknown=(),
+        warnings=tuple(warnings),
+        seconds=time.monotonic() - began,
+    )
+
+
+@contextlib.contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Say from inside a traced program in which phase it is. Outside a trace nothing happens."""
+    if not _running:
+        yield
+        return
+    with _running[0].scene.said(name):
+        yield
+
+
+def enter(name: str) -> None:
+    """Say in which phase the program is from here on, until it says another."""
+    if _running:
+        scene = _running[0].scene
+        scene.told = [name]
+        scene.enter(name)
+
+
+def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], object], steps: int) -> None:
+    scene = tracker.scene
+    scene.mark = _marker(tracker)
+    with patches.hidden_fakes():
+        state = build()
+    # The modules it needs may have been imported only while it was built.
+    with patches.hidden_fakes():
+        scene.has_begun = True
+        for _ in range(steps):
+            step(state)
+            scene.label()
+
+
+@contextlib.contextmanager
+def _stage(tracker: Tracker, machine: Machine, chosen: Counter[str]) -> Iterator[None]:
+    """Everything that has to be in place; all of it is taken away again."""
+    with contextlib.ExitStack() as stack:
+        if tracker.device_type == CUDA:
+            stack.enter_context(guard.cuda_accepted())
+            stack.enter_context(installed(machine.capability, lambda choice, _call: _choose(chosen, choice)))
+        stack.enter_context(_collecting())
+        stack.enter_context(torch.autograd.set_multithreading_enabled(False))
+        stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
+        stack.enter_context(tracker.scene.watching())
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        stack.enter_context(tracker)
+        yield
+
+
+@contextlib.contextmanager
+def _collecting() -> Iterator[None]:
+    """Cycles are collected as in any program: they delay deaths there too."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.enable()
+    try:
+        yield
+    finally:
+        if not was_enabled:
+            gc.disable()
+
+
+def _choose(chosen: Counter[str], choice: Choice) -> None:
+    chosen[choice.kernel or "none"] += 1
+
+
+def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str], None]:
+    categories = tracker.recording.categories
+
+    def mark(tensor: torch.Tensor, category: str) -> None:
+        block = tracker.block_of(tensor)
+        if block is not None:
+            categories[block] = category
+
+    return mark
+
+
+def _stopped(tracker: Tracker, error: Exception) -> Message:
+    op, module = tracker.current or ("", "")
+    first_line = (str(error).strip().splitlines() or [""])[0][:300]
+    where: Message | str = IN_MODULE(module=module) if module else ""
+    return STOPPED(where=where, op=str(op) or "its start", error=f"{type(error).__name__}: {first_line}")
+
+
+def _limit(tracker: Tracker, seconds: float) -> Message:
+    op, module = tracker.current or ("", "")
+    return LIMIT(ops=len(tracker.op_names), seconds=round(seconds), op=str(op), module=module or "-")

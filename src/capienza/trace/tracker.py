@@ -1,0 +1,239 @@
+"""The mode through which every operation of a traced program passes.
+
+It stands before `FakeTensorMode`: it lets that make the result, then looks at the storages of what came out. A storage
+not seen before is born; a weak reference to it tells when it dies, also when only autograd's graph held it. Sources of
+the mechanics: torch/_subclasses/fake_tensor.py, torch/storage.py (a storage's Python object lives as long as it does).
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from capienza.trace import guesses, shadow
+from capienza.trace.guesses import Guesses, Routing
+from capienza.trace.recording import Recording
+from capienza.trace.scene import Scene
+
+aten = torch.ops.aten
+PRIM_DEVICE = torch.ops.prim.device.default
+KNOWN_TYPES = frozenset({torch.Tensor, FakeTensor, torch.nn.Parameter})
+TAKES_A_MASK = frozenset({aten.index.Tensor, aten.index_put.default, aten.index_put_.default})
+CLOCK_EVERY = 256
+TOLD = frozenset({"_capienza_shadow", "_capienza_share", "_capienza_assumed"})
+Progress = Callable[[int, str, str], None]
+"""Told now and then: operations so far, phase, module."""
+Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
+HANDLERS: dict[Any, Handler] = {}
+"""Operations that are answered here, or get their shapes here."""
+
+
+class TraceLimit(BaseException):
+    """The limit of operations or of time is reached. No error of the program: nothing in it may catch this."""
+
+
+class _Life(weakref.ref):  # type: ignore[type-arg]
+    """A storage that lives: its block, and its key in the table."""
+
+    __slots__ = ("block", "key")
+
+    block: int
+    key: int
+
+
+class Tracker(TorchDispatchMode):
+    """Writes every storage of one kind of device into a recording."""
+
+    def __init__(
+        self, device_type: str, scene: Scene, routing: Routing = "balanced", most_ops: int = 0, most_seconds: float = 0
+    ) -> None:
+        super().__init__()
+        self.device_type = device_type
+        self.scene = scene
+        self.recording: Recording = scene.recording
+        self.guesses = Guesses(routing)
+        self.lives: dict[int, _Life] = {}
+        self.op_names: list[str] = []
+        self.op_ends: list[int] = []
+        self.most_ops = most_ops
+        self.progress = progress
+        self.ends_at = time.monotonic() + most_seconds if most_seconds else None
+        self.current: tuple[Any, str] | None = None
+        self._kinds: dict[Any, int] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """One operation."""
+        if func is PRIM_DEVICE:
+            return args[0].fake_device if type(args[0]) is FakeTensor else func(*args)
+        for kind in types:
+            if kind not in KNOWN_TYPES and not issubclass(kind, torch.nn.Parameter | FakeTensor):
+                return NotImplemented
+        named = dict(kwargs) if kwargs else {}
+        self.scene.look()
+        self.current = func, self.scene.module
+        self._count(func)
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            out = handler(self, func, args, named)
+        else:
+            if func in TAKES_A_MASK:
+                args = self.without_masks(args)
+            out = func(*args, **named)
+            self._values(func, args, named, out)
+        self.keep(out, func)
+        self.op_ends.append(len(self.recording.events.get(0, ())))
+        return out
+
+    def keep(self, out: Any, func: Any) -> None:
+        """Every storage of a result: born now, or known, and then perhaps of another size."""
+        if isinstance(out, torch.Tensor):
+            self.see(out, func)
+        elif isinstance(out, list | tuple):
+            for one in out:
+                if isinstance(one, torch.Tensor):
+                    self.see(one, func)
+
+    def see(self, tensor: torch.Tensor, func: Any) -> int | None:
+        """The block of a tensor's storage, born now if it was not known; None on another kind of device."""
+        device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
+        if device.type != self.device_type:
+            return None
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        life = self.lives.get(key)
+        if life is not None:
+            if getattr(func, "__name__", "").startswith(("resize", "set_")):
+                self.resize(storage, life)
+            return life.block
+        life = _Life(storage, self._died)
+        life.key = key
+        life.block = self.recording.allocate(
+            storage.nbytes(), device.index or 0, self.scene.module_now(), self.scene.category(), str(func)
+        )
+        self.lives[key] = life
+        return life.block
+
+    def resize(self, storage: torch.UntypedStorage, life: _Life | None = None) -> None:
+        """A known storage may have another size now: what it held is given back after the new is taken."""
+        life = life or self.lives.get(storage._cdata)
+        if life is None:
+            return
+        recording, block, size = self.recording, life.block, storage.nbytes()
+        if recording.sizes[block] == size:
+            return
+        life.block = recording.allocate(
+            size, recording.devices[block], self.scene.module_now(), recording.categories[block], "resize_"
+        )
+        recording.free(block)
+
+    def block_of(self, tensor: torch.Tensor) -> int | None:
+        """The block that a tensor lies in, if it is known."""
+        life = self.lives.get(tensor.untyped_storage()._cdata)
+        return None if life is None else life.block
+
+    def like(self, value: torch.Tensor, device: torch.device) -> torch.Tensor:
+        """A fake tensor of the shape of a real one, which becomes its companion."""
+        made: torch.Tensor = aten.empty.memory_format(list(value.shape), dtype=value.dtype, device=device)
+        if shadow.is_small(made):
+            shadow.give(made, value)
+        return made
+
+    def without_masks(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Indexing by a mask becomes indexing by the places that are taken, as the real kernel makes it."""
+        indices = args[1]
+        if not any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices):
+            return args
+        places: list[torch.Tensor | None] = []
+        for index in indices:
+            if index is None or index.dtype not in (torch.bool, torch.uint8):
+                places.append(index)
+                continue
+            found = HANDLERS[aten.nonzero.default](self, aten.nonzero.default, (index,), {})
+            self.keep(found, aten.nonzero.default)
+            places.extend(found.unbind(1))
+        return args[0], places, *args[2:]
+
+    def _count(self, func: Any) -> None:
+        self.op_names.append(func)
+        done = len(self.op_names)
+        if self.most_ops and done > self.most_ops:
+            raise TraceLimit
+        if done % CLOCK_EVERY == 0:
+            if self.ends_at is not None and time.monotonic() > self.ends_at:
+                raise TraceLimit
+            if self.progress is not None:
+                self.progress(done, self.scene.phase, self.scene.module)
+
+    def _died(self, life: _Life) -> None:
+        self.recording.free(life.block)
+        if self.lives.get(life.key) is life:
+            del self.lives[life.key]
+
+    def _values(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Keep companions up to date."""
+        kind = self._kinds.get(func)
+        if kind is None:
+            kind = self._kinds[func] = _kind(func)
+        if kind == WRITES:
+            self._written(func, args, kwargs)
+        elif kind == MAKES or (kind == MAPS and _may_be_small(out) and _may_map(args)):
+            self._mapped(func, args, kwargs, out)
+
+    def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        targets = [one for one in shadow.tensors_in(args[:1]) if shadow.of(one) is not None]
+        if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
+            for one in targets:
+                shadow.forget(one)
+
+    def _mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        outs = [out] if isinstance(out, torch.Tensor) else out
+        if not isinstance(outs, list | tuple) or not all(
+            isinstance(one, torch.Tensor) and shadow.is_small(one) for one in outs
+        ):
+            return
+        found = shadow.run(func, args, kwargs)
+        if found is shadow.UNKNOWN:
+            guesses.hand_on(func, args, out)
+            return
+        for one, value in zip(outs, [found] if isinstance(found, torch.Tensor) else found, strict=True):
+            shadow.give(one, value)
+
+
+MAPS, MAKES, WRITES, NOTHING = range(4)
+
+
+def _kind(func: Any) -> int:
+    """What an operation does to values: maps them, makes them, writes over them; or nothing that can be known."""
+    if func._schema.is_mutable:
+        return WRITES
+    if func in shadow.RANDOM:
+        return NOTHING
+    if func in shadow.FACTORIES or func in shadow.SHAPED:
+        return MAKES
+    return MAPS
+
+
+def _may_be_small(out: Any) -> bool:
+    return not isinstance(out, torch.Tensor) or shadow.is_small(out)
+
+
+def _may_map(args: tuple[Any, ...]) -> bool:
+    """Can the result be known, or assumed? A quick look at the first tensor."""
+    for one in args:
+        if isinstance(one, torch.Tensor):
+            return type(one) is not FakeTensor or one.dtype == torch.bool or not TOLD.isdisjoint(one.__dict__)
+        if isinstance(one, list | tuple):
+            return bool(one) and isinstance(one[0], torch.Tensor) and shadow.of(one[0]) is not None
+    return False
