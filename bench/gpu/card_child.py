@@ -23,7 +23,7 @@ import card_recording
 from card_rows import append, row
 from kernel_ops import NEEDS
 from kernel_table import choice_lines, kernel_lines
-from programs import PROGRAMS, Program
+from programs import PROGRAMS, Program, numbered
 
 STEPS = 3
 # The exit code of a child whose card no longer answers it, after it wrote down why: the next child goes on.
@@ -49,8 +49,6 @@ class Watch:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """What was highest inside, also where it ends in an error."""
-        if name == "optimizer_step":
-            name = f"{name}_{'steady' if self.step else 'first'}"
         self.counters.start()
         before, began = self.counters.read(), time.monotonic()
         self.marks.append((time.time_ns() // 1000, name))
@@ -68,7 +66,7 @@ class Watch:
             self.phases.append(line)
 
 
-def run_program(program: Program, device: str, counters: Any, recording: Path | None, name: str) -> dict[str, Any]:
+def run_program(program: Program, device: str, counters: Any, *, is_recorded: bool = False) -> dict[str, Any]:
     """Build and step one program under the counters; what was read, and how it ended."""
     counters.clean()
     done: dict[str, Any] = {
@@ -77,27 +75,23 @@ def run_program(program: Program, device: str, counters: Any, recording: Path | 
         "at": int(time.time()),
         "is_tiny": program.is_tiny,
     }
-    watch, began, state = Watch(counters), time.monotonic(), None
-    done["phases"] = watch.phases
-    if recording:
+    watch, began = Watch(counters), time.monotonic()
+    phase = numbered(watch.phase)
+    done |= {"phases": watch.phases, "marks": watch.marks}
+    if is_recorded:
         card_recording.begin()
     try:
-        with watch.phase("load"):
+        with phase("load"):
             state = program.build(device)
         done["parameters"] = sum(one.numel() for one in state.model.parameters())
         done["attention"] = getattr(getattr(state.model, "config", None), "_attn_implementation", None)
         for watch.step in range(STEPS):
-            program.step(state, watch.phase)
+            program.step(state, phase)
     except out_of_memory() as error:
         done |= {"outcome": "oom", "error": str(error)[:1000]}
     done["seconds"] = round(time.monotonic() - began, 2)
-    if recording:
-        about = {"source": f"own run, bench/gpu/measure_card.py, {name}", "program": name, "outcome": done["outcome"]}
-        try:
-            card_recording.save(recording, card_recording.reduced(card_recording.end(), watch.marks, about))
-            done["recording"] = recording.name
-        except (ValueError, KeyError, OSError) as error:
-            print(f"no recording of {name}: {error!r}")
+    if is_recorded:
+        done["snapshot"] = card_recording.end()
     return done
 
 
@@ -110,18 +104,18 @@ def cases(job: dict[str, Any], counters: Any, device: str) -> None:
         if skipped(job, name, program.needs):
             continue
         with told(job, name):
-            done = run_program(program, device, counters, recording_of(job, name), name)
+            recording = job["recordings"].get(name)
+            done = run_program(program, device, counters, is_recorded=recording is not None)
             done |= {"settings": settings, "context": counters.context, "before_in_process": list(before)}
             done["notes"] = CHOSEN_LENGTH if name.startswith("xmem-") else "random weights"
             if counters.kind == "cuda":
                 done["allocator_settings"] = card_counters.allocator_settings()
             append(Path(job["cases"]), row(name, program, done))
+            if recording:
+                about = {"source": "own run, bench/gpu/measure_card.py", "program": name, "outcome": done["outcome"]}
+                found = card_recording.reduced(done.pop("snapshot"), done["marks"], about)
+                card_recording.save(Path(recording), found)
         before.append(name)
-
-
-def recording_of(job: dict[str, Any], name: str) -> Path | None:
-    """Where the allocator's events of this program go; None where they are not recorded."""
-    return Path(job["recordings"][name]) if name in job.get("recordings", {}) else None
 
 
 def capacity(job: dict[str, Any], counters: Any, device: str) -> None:
@@ -132,7 +126,7 @@ def capacity(job: dict[str, Any], counters: Any, device: str) -> None:
     torch.cuda.set_per_process_memory_fraction(min(1.0, (job["capacity_bytes"] + 0.5) / total))
     for name in names(job):
         with told(job, name):
-            done = run_program(PROGRAMS[name], device, counters, None, name)
+            done = run_program(PROGRAMS[name].tiny() if job["is_tiny"] else PROGRAMS[name], device, counters)
             append(Path(job["log"]), {
                 "kind": "capacity_trial", "name": name, "capacity_bytes": job["capacity_bytes"],
                 "outcome": done["outcome"], "counts": [one.get("counts") for one in done["phases"]],

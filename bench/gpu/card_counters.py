@@ -167,4 +167,7 @@ def allocator_settings() -> dict[str, Any] | None:
     """The allocator's own word on how it was set; None where this release of torch does not tell."""
     import torch
 
-    return torch.cuda.memory._snapshot().get("allocator_settings")
+    try:
+        return torch.cuda.memory._snapshot().get("allocator_settings")
+    except (AttributeError, RuntimeError, TypeError):
+        return None

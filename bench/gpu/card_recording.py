@@ -1,8 +1,8 @@
-"""A recording of torch's allocator, reduced to what a simulator replays.
+"""A recording of torch's allocator without its stacks: what a simulator replays.
 
-The form is that of the published recordings: `segments = [address, total_size, stream, small|large, [[block address,
-size, requested, state]..]]` at the end; `traces = [[action, address, size, stream]..]` in order, one list a device.
-`marks = [[index of the first event of the phase, name]..]` is ours, by the time of the events; null if unknown.
+The form is that of `torch.cuda.memory._snapshot()` as JSON, so that whatever reads one reads this: `segments` with
+their blocks at the end, `device_traces` with every event in order. `marks = [[index of a phase's first event, name]..]`
+is ours, by the time of the events; null if unknown.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+SEGMENT = ("device", "address", "total_size", "stream", "segment_type", "segment_pool_id", "is_expandable")
+BLOCK = ("address", "size", "requested_size", "state")
+EVENT = ("action", "addr", "device_free", "size", "stream", "pool_id")
 MAX_EVENTS = 400_000
 MAX_FILE_BYTES = 12 * 2**20
 
@@ -37,31 +40,25 @@ def end() -> dict[str, Any]:
 def reduced(snapshot: dict[str, Any], marks: list[tuple[int, str]], about: dict[str, Any]) -> dict[str, Any]:
     """The events and the final state; `marks` are (microseconds since 1970, phase)."""
     traces = snapshot.get("device_traces", [])
-    longest = max((len(trace) for trace in traces), default=0)
+    is_complete = max((len(trace) for trace in traces), default=0) < MAX_EVENTS
+    lost = "complete from before the model was built" if is_complete else "the oldest events are lost"
     return {
         **about,
-        "note": "frames removed; ring buffer full, the oldest events are lost" if longest >= MAX_EVENTS
-        else "frames removed; complete from before the model was built",
-        "is_complete": longest < MAX_EVENTS,
-        "allocator_settings": snapshot.get("allocator_settings"),
-        "segments": [segment(one) for one in snapshot.get("segments", [])],
-        "traces": [
-            [[event["action"], event.get("addr", event.get("device_free", 0)), event["size"], event.get("stream", 0)]
-             for event in trace]
-            for trace in traces
-        ],
+        "note": f"frames removed; {lost}",
+        "is_complete": is_complete,
+        "allocator_settings": snapshot.get("allocator_settings", {}),
         "marks": placed(traces, marks),
-    }  # fmt: skip
+        "segments": [
+            kept(one, SEGMENT) | {"blocks": [kept(block, BLOCK) for block in one["blocks"]]}
+            for one in snapshot.get("segments", [])
+        ],
+        "device_traces": [[kept(event, EVENT) for event in trace] for trace in traces],
+    }
 
 
-def segment(found: dict[str, Any]) -> list[Any]:
-    """One segment with its blocks."""
-    blocks, address = [], found["address"]
-    for block in found["blocks"]:
-        at = block.get("address", address)
-        blocks.append([at, block["size"], block.get("requested_size"), block["state"]])
-        address = at + block["size"]
-    return [found["address"], found["total_size"], found["stream"], found.get("segment_type"), blocks]
+def kept(found: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The named fields, as far as this release of torch writes them."""
+    return {name: found[name] for name in names if name in found}
 
 
 def placed(traces: list[Any], marks: list[tuple[int, str]]) -> list[list[Any]] | None:

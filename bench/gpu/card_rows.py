@@ -90,7 +90,7 @@ def row(name: str, program: Program, done: dict[str, Any]) -> dict[str, Any]:
         "notes": done.get("notes", ""),
         "run": {key: done.get(key) for key in (
             "phases", "context", "base", "before_in_process", "settings", "allocator_settings", "error", "attention",
-            "seconds", "recording", "is_tiny",
+            "seconds", "is_tiny",
         )},
     }  # fmt: skip
     if program.task == "generate":

@@ -1,9 +1,9 @@
 """What an operation takes beside its outputs, and what stays after it; which attention kernel torch chooses.
 
-`scratch` = highest reading during the call - held before it - outputs. `stays` = held after the outputs are gone - held
-before. The workspaces of cuBLAS are cleared before each shape: the first call makes them, the second finds them;
-both are written. `requested` counts bytes as asked for; `allocated` counts blocks, which are rounded up to 512 B and may be
-larger where no rest was split off.
+`scratch` = highest reading during the call - held before it - outputs; `stays` = held after the outputs are gone - held
+before. The workspaces of cuBLAS are cleared before each shape: the first call makes them, the second finds them, and
+both are written. `requested` counts bytes as asked for; `allocated` counts blocks, which are rounded up to 512 B and
+may be larger where no rest was split off.
 """
 
 from __future__ import annotations

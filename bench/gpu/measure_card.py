@@ -186,8 +186,8 @@ def smallest(name: str, runner: Runner) -> None:
 def bisected(allocated: int, reserved: int, runs: Callable[[int], bool | None]) -> tuple[int, int, bool]:
     """The highest capacity that fails, the lowest that runs, and whether they are one step apart.
 
-    A run needs no less than it allocates, and what it reserved was enough: those two ends are not tried. A trial without
-    an answer ends the search.
+    A run needs no less than it allocates, and what it reserved was enough: those two ends are not tried. A trial
+    without an answer ends the search.
     """
     low, high = (allocated - 1) // STEP_BYTES, -(-reserved // STEP_BYTES)
     while high - low > 1:
@@ -214,7 +214,6 @@ def main() -> int:
     # Asks the driver's own library whether there is a card: to ask CUDA would spoil this process for its children.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    warm_up()
     runner = Runner(options.out, "cpu" if options.cpu else "cuda", end)
     runner.say({"kind": "begun", "at": int(time.time()), "device": runner.device, "python": sys.version.split()[0]})
     asked = set(options.only or (*PROGRAMS, *OPS))
@@ -224,18 +223,20 @@ def main() -> int:
     return 0 if made else 1
 
 
-def warm_up() -> None:
+def warm_up(programs: list[str]) -> None:
     """Load what every child needs, and touch no card: shapes without storage are enough to load a model's code."""
     for name in ("torch", "transformers", "torch._dynamo"):
         importlib.import_module(name)
-    for program in PROGRAMS.values():
+    for program in (PROGRAMS[name] for name in programs):
         if program.method == "full" and all(find_spec(one) for one in program.needs):
             program_models.model(program.model, program.dtype, "meta", is_tiny=True)
 
 
 def measure(runner: Runner, programs: list[str], ops: list[str]) -> None:
     """All of it, the most valuable first."""
-    probe(runner)
+    if time.time() < runner.end:
+        warm_up(programs)
+        probe(runner)
     left = []
     for name in programs:
         if name.startswith("xmem-"):

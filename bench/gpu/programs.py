@@ -153,6 +153,19 @@ class Program:
                     out = state.model(input_ids=best, use_cache=True, **{name: getattr(out, name)})
 
 
+def numbered(phase: Phase) -> Phase:
+    """The first step of an optimizer makes its states: it has a name of its own, and so have those after it."""
+    steps = 0
+
+    def named(name: str) -> AbstractContextManager[Any]:
+        nonlocal steps
+        if name == "optimizer_step":
+            name, steps = f"{name}_{'steady' if steps else 'first'}", steps + 1
+        return phase(name)
+
+    return named
+
+
 def forced(kernel: str) -> AbstractContextManager[Any]:
     """Only the named attention kernel may be taken; an empty name leaves the choice to torch."""
     if not kernel:
