@@ -76,7 +76,8 @@ class Comparison(msgspec.Struct, frozen=True):
     @property
     def is_same(self) -> bool:
         """Whether the model asked the device for the same at the same moments, and holds the same at the end."""
-        return not self.difference_count and self.recorded == self.modelled and not self.segments_only_recorded
+        same_segments = not self.segments_only_recorded and not self.segments_only_modelled
+        return not self.difference_count and self.recorded == self.modelled and same_segments
 
 
 def compare(segments: Sequence[Segment], entries: Sequence[Entry], settings: Settings, device: int = 0) -> Comparison:

@@ -61,7 +61,7 @@ def trace(
     chosen = parse_settings(settings or read.allocator or "")
     found = trace_recipe(recipe, gpu, steps=steps, settings=chosen, progress=progress)
     if snapshot is not None:
-        from capienza.trace.viewer import write_snapshot
+        from capienza.trace.viewer import keep_snapshot
 
-        write_snapshot(found.prediction, Path(snapshot))
+        keep_snapshot(found.prediction.traced.recording, 0, chosen, Path(snapshot))
     return found

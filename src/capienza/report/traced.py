@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from capienza.i18n.translator import Say, mark
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
-from capienza.report.labels import ENTRY_LABELS, PHASE_LABELS, label
+from capienza.report.labels import ENTRY_LABELS, label
 from capienza.report.messages import message_data, sentence
 from capienza.report.tool import TOOL
 from capienza.units import MIB
@@ -107,7 +108,11 @@ def traced_document(name: str, found: CardTrace, say: Say) -> Document:
 
 def _gpu_blocks(gpu: GpuPeak, prediction: Prediction, say: Say) -> list[Block]:
     figures = tuple(
-        (say(words), say.size(value) if (value := getattr(gpu, attribute)) is not None else say("unknown"), say(counter))
+        (
+            say(words),
+            say.size(value) if (value := getattr(gpu, attribute)) is not None else say("unknown"),
+            say(counter),
+        )
         for attribute, words, counter in FIGURES
     )
     device = (
@@ -127,7 +132,13 @@ def _gpu_blocks(gpu: GpuPeak, prediction: Prediction, say: Say) -> list[Block]:
         Table(
             columns=(say("module"), say("what"), "MiB", say("storages"), say("largest made by")),
             rows=tuple(
-                (one.module or "-", say(label(ENTRY_LABELS, one.category)), _mib(one.size_bytes), str(one.count), one.op)
+                (
+                    one.module or "-",
+                    say(label(ENTRY_LABELS, one.category)),
+                    _mib(one.size_bytes, say),
+                    str(one.count),
+                    one.op,
+                )
                 for one in gpu.holders[:MOST_HOLDERS]
             ),
             numeric=(2, 3),
@@ -142,10 +153,10 @@ def _phases(gpu: GpuPeak, prediction: Prediction, say: Say) -> Table:
     amounts = {(entry.name, entry.phases[0]): entry.amount.expected for entry in entries if entry.amount is not None}
     rows = tuple(
         (
-            say(label(PHASE_LABELS, phase.phase)),
-            *(_mib(amounts.get((name, phase.phase), 0)) for name in names),
-            _mib(phase.allocated_bytes),
-            _mib(phase.reserved_bytes),
+            phase.phase,
+            *(_mib(amounts.get((name, phase.phase), 0), say) for name in names),
+            _mib(phase.allocated_bytes, say),
+            _mib(phase.reserved_bytes, say),
         )
         for phase in gpu.phases
     )
@@ -164,7 +175,9 @@ def _phases(gpu: GpuPeak, prediction: Prediction, say: Say) -> Table:
 def _assumptions(found: CardTrace, say: Say) -> list[Block]:
     prediction = found.prediction
     kernels = [
-        say("attention ran {kernel} {count} times, as this card would choose it", kernel=kernel, count=say.number(count))
+        say(
+            "attention ran {kernel} {count} times, as this card would choose it", kernel=kernel, count=say.number(count)
+        )
         for kernel, count in prediction.kernels
     ]
     guesses = [
@@ -188,5 +201,5 @@ def _assumptions(found: CardTrace, say: Say) -> list[Block]:
     return [*blocks, Heading(say("Not in these figures")), Items(tuple(missing))]
 
 
-def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / MIB:,.1f}".replace(",", " ")
+def _mib(size_bytes: int, say: Say) -> str:
+    return say.number(Decimal(size_bytes) / MIB, 1)

@@ -51,7 +51,13 @@ class Tracker(TorchDispatchMode):
     """Writes every storage of one kind of device into a recording."""
 
     def __init__(
-        self, device_type: str, scene: Scene, routing: Routing = "balanced", most_ops: int = 0, most_seconds: float = 0
+        self,
+        device_type: str,
+        scene: Scene,
+        routing: Routing = "balanced",
+        most_ops: int = 0,
+        most_seconds: float = 0,
+        progress: Progress | None = None,
     ) -> None:
         super().__init__()
         self.device_type = device_type
