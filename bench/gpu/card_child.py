@@ -148,6 +148,7 @@ def kernels(job: dict[str, Any], counters: Any, device: str) -> None:
 def choices(job: dict[str, Any], counters: Any, device: str) -> None:
     """Which attention kernel torch takes."""
     append(Path(job["kernels"]), {"kind": "context", "job": "choices", **counters.context})
+    append(Path(job["kernels"]), {"kind": "settings", **card_counters.settings(counters.kind)})
     for name in names(job):
         with told(job, name):
             append(Path(job["kernels"]), *choice_lines(device, is_tiny=job["is_tiny"]))

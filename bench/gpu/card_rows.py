@@ -67,9 +67,11 @@ def readings(phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def arch(program: Program, parameters: int | None) -> dict[str, Any]:
-    """The shape of the model, in the words of the cases; a word that the family does not have is missing."""
+    """The shape of the model, in the words of the cases (a generation's: those of its configuration)."""
     shape = program_models.SHAPES[program.model]
     fields = program_models.config(program.model, is_tiny=program.is_tiny, layers=program.layers)
+    if program.task == "generate":
+        return fields | {"architecture": shape["architecture"], "config_source": shape["source"]}
     found = {word: fields[key] for word, keys in NAMES.items() for key in keys if key in fields}
     return found | {"params": parameters, "config_source": shape["source"]}
 

@@ -67,6 +67,7 @@ def kernel_lines(name: str, device: str, counters: Any, *, is_tiny: bool) -> lis
 
 
 BACKENDS = {-1: "error", 0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable"}
+HEADS_ASKED, KEYS_AT_LEAST = {False: 8, True: 2}, 128
 CHOICES = {
     "dtype": ("float32", "float16", "bfloat16"),
     "d": (32, 64, 72, 80, 96, 100, 128, 192, 256),
@@ -103,13 +104,14 @@ def chosen(device: str, *, dtype: str, d: int, mask: str, grouped: bool, trainin
     """torch's answer for one call, and the autograd nodes that the call left (training only)."""
     import torch
 
-    b, heads, kv, kind = 2, 8, 2 if grouped else 8, getattr(torch, dtype)
+    b, heads, kv, kind = 2, HEADS_ASKED[False], HEADS_ASKED[grouped], getattr(torch, dtype)
+    keys = max(s, KEYS_AT_LEAST)
     q = torch.zeros(b, heads, s, d, dtype=kind, device=device, requires_grad=training)
-    k, v = (torch.zeros(b, kv, max(s, 128), d, dtype=kind, device=device, requires_grad=training) for _ in "kv")
+    k, v = (torch.zeros(b, kv, keys, d, dtype=kind, device=device, requires_grad=training) for _ in "kv")
     masks = {
-        "bool": lambda: torch.ones(b, 1, s, max(s, 128), dtype=torch.bool, device=device),
-        "float": lambda: torch.zeros(b, 1, s, max(s, 128), dtype=kind, device=device),
-        "row": lambda: torch.ones(b, 1, 1, max(s, 128), dtype=torch.bool, device=device),
+        "bool": lambda: torch.ones(b, 1, s, keys, dtype=torch.bool, device=device),
+        "float": lambda: torch.zeros(b, 1, s, keys, dtype=kind, device=device),
+        "row": lambda: torch.ones(b, 1, 1, keys, dtype=torch.bool, device=device),
     }
     options = {
         "attn_mask": masks[mask]() if mask in masks else None,
