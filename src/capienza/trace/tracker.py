@@ -18,8 +18,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capienza.trace import guesses, shadow
 from capienza.trace.guesses import Guesses, Routing
+from capienza.trace.kernels import rule_of, scratch
+from capienza.trace.kernels_call import PERSISTENT, Card, device_index
 from capienza.trace.recording import Recording
-from capienza.trace.scene import Scene
+from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 
 aten = torch.ops.aten
 PRIM_DEVICE = torch.ops.prim.device.default
@@ -58,6 +60,7 @@ class Tracker(TorchDispatchMode):
         most_ops: int = 0,
         most_seconds: float = 0,
         progress: Progress | None = None,
+        card: Card | None = None,
     ) -> None:
         super().__init__()
         self.device_type = device_type
@@ -69,6 +72,11 @@ class Tracker(TorchDispatchMode):
         self.op_ends: list[int] = []
         self.most_ops = most_ops
         self.progress = progress
+        self.card = card
+        """Whose kernels run; None where nothing is known of them."""
+        self.unseen: dict[str, str] = {}
+        """Scratch of unknown size that some kernel takes, and where that is from."""
+        self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
         self._kinds: dict[Any, int] = {}
@@ -99,6 +107,8 @@ class Tracker(TorchDispatchMode):
             out = func(*args, **named)
             self._values(func, args, named, out)
         self.keep(out, func)
+        if self.card is not None and rule_of(func) is not None:
+            self._scratch(func, args, named, self.card)
         self.op_ends.append(len(self.recording.events.get(0, ())))
         return out
 
@@ -170,6 +180,25 @@ class Tracker(TorchDispatchMode):
             self.keep(found, aten.nonzero.default)
             places.extend(found.unbind(1))
         return args[0], places, *args[2:]
+
+    def _scratch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], card: Card) -> None:
+        """What the kernel takes besides its results: back at once, or kept from its first time on."""
+        scene = self.scene
+        for row in scratch(func, args, kwargs, card, in_backward=scene.in_backward()):
+            if row.bytes is None:
+                self.unseen[row.name] = row.source
+            elif row.lifetime == PERSISTENT:
+                if row.key not in self.workspaces:
+                    self.workspaces.add(row.key)
+                    self.recording.allocate(row.bytes, self._device(args), "", WORKSPACE, row.name)
+            elif row.bytes:
+                recording = self.recording
+                recording.free(recording.allocate(row.bytes, self._device(args), scene.module_now(), SCRATCH, row.name))
+
+    def _device(self, args: tuple[Any, ...]) -> int:
+        """The device of an operation, by its first tensor."""
+        first = next(shadow.tensors_in(args), None)
+        return 0 if first is None else device_index(first)
 
     def _count(self, func: Any) -> None:
         self.op_names.append(func)
