@@ -27,7 +27,7 @@ def config(name: str, *, is_tiny: bool, layers: int | None = None) -> dict[str, 
         fields["num_hidden_layers"] = layers
     if is_tiny:
         fields |= {key: size for key, size in TINY.items() if key in fields}
-        if fields["model_type"] == "gpt2":
+        if fields.get("model_type") == "gpt2":
             fields |= {"bos_token_id": 0, "eos_token_id": 0}
     return fields
 

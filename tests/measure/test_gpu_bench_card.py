@@ -305,6 +305,18 @@ def test_shapes_have_the_published_number_of_parameters(bench):
             assert sum(one.numel() for one in built.parameters()) == shape["parameters"], name
 
 
+def test_every_program_has_a_row_of_its_own_shape(bench):
+    settings = {"device": "cuda", "torch": "2.11.0", "transformers": "5.17.0", "gpu": "NVIDIA Made-Up"}
+    done = {"phases": [], "outcome": "ok", "at": 1, "settings": settings, "parameters": 5, "attention": "sdpa"}
+    for name, whole in bench("programs").PROGRAMS.items():
+        for one in (whole, whole.tiny()):
+            row = bench("card_rows").row(name, one, done | {"is_tiny": one.is_tiny})
+            assert row["program"] == name
+            assert json.loads(json.dumps(row)) == row
+    lora = bench("card_rows").row("qlora", bench("programs").PROGRAMS["qlora"], done)
+    assert (lora["method"], lora["weight_dtype"], lora["lora"]["r"], lora["arch"]["layers"]) == ("qlora", "nf4", 16, 28)
+
+
 def test_the_programs_are_the_promised_ones(bench):
     programs = bench("programs").PROGRAMS
     assert len(programs) == 24
