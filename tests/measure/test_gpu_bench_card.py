@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gzip
 import importlib
 import json
@@ -156,6 +157,19 @@ def test_a_device_reading_below_the_peak_of_reserved_is_not_given(bench):
         {"phase": "forward", "peak": {"allocated": 5, "reserved": 9}, "device": 4, "is_device_peak": False}
     ])  # fmt: skip
     assert {one["counter_kind"] for one in readings} == {"torch_allocated_peak", "torch_reserved_peak"}
+
+
+def test_the_driver_is_asked_without_a_context(bench, nvml_folder, tmp_path, monkeypatch):
+    counters, load = bench("card_counters"), ctypes.CDLL
+    monkeypatch.setattr(counters.ctypes, "CDLL", lambda name: load(str(nvml_folder / name)))
+    answers = tmp_path / "nvml"
+    answers.write_text(f"count=1\ngpu0.total={80 * MIB}\ngpu0.used={3 * MIB}\n")
+    monkeypatch.setenv("FAKE_NVML", str(answers))
+    assert counters.device_used_by_driver() == 3 * MIB
+    answers.write_text("count=1\nmemory.error=3\n")
+    assert counters.device_used_by_driver() is None
+    monkeypatch.setattr(counters.ctypes, "CDLL", lambda name: load(str(tmp_path / name)))
+    assert counters.device_used_by_driver() is None
 
 
 def test_a_full_card_is_a_case_with_the_phases_before(bench, card):
