@@ -143,7 +143,7 @@ def eight_bit_states(device: str) -> dict[str, int]:
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
-    states = [state for state in optimizer.state.values()]
+    states = list(optimizer.state.values())
     return {
         f"{place} {name}": value.nbytes
         for place, state in enumerate(states)

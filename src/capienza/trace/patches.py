@@ -17,6 +17,7 @@ import torch._dynamo
 import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
+from torch.utils._foreach_utils import _foreach_supported_types as _norms_supported_types
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised
@@ -212,9 +213,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers choose their foreach form by the type of the parameters, as they do for real ones."""
-    _foreach_supported_types.append(FakeTensor)
+    """Optimizers and the norm of gradients choose their foreach form by the type of tensors, as for real ones."""
+    lists = (_foreach_supported_types, _norms_supported_types)
+    for supported in lists:
+        supported.append(FakeTensor)
     try:
         yield
     finally:
-        _foreach_supported_types.remove(FakeTensor)
+        for supported in lists:
+            supported.remove(FakeTensor)
