@@ -62,24 +62,37 @@ def is_small(tensor: torch.Tensor) -> bool:
     return dtype in REAL and tensor.numel() <= MOST_REAL
 
 
+class _Companion:
+    """Holds the real values of one fake tensor; a copy of the tensor has a copy of them."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self.value = value
+
+    def __deepcopy__(self, _memo: object) -> _Companion:
+        with torch._C._DisableTorchDispatch():
+            return _Companion(self.value.clone())
+
+
 def of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The companion, if it has one that nothing unknown was written to."""
-    value: torch.Tensor | None = getattr(tensor, "_capienza_shadow", None)
-    if value is None or getattr(value.untyped_storage(), "is_unknown", False):
+    held: _Companion | None = getattr(tensor, "_capienza_shadow", None)
+    if held is None or getattr(held.value.untyped_storage(), "is_unknown", False):
         return None
-    return value
+    return held.value
 
 
 def give(tensor: torch.Tensor, value: torch.Tensor) -> None:
     """Let `value` be the companion."""
-    tensor._capienza_shadow = value  # type: ignore[attr-defined]
+    tensor._capienza_shadow = _Companion(value)  # type: ignore[attr-defined]
 
 
 def forget(tensor: torch.Tensor) -> None:
     """Something whose values are not known was written to it: its views do not know them either."""
-    value: torch.Tensor | None = getattr(tensor, "_capienza_shadow", None)
-    if value is not None:
-        value.untyped_storage().is_unknown = True  # type: ignore[attr-defined]
+    held: _Companion | None = getattr(tensor, "_capienza_shadow", None)
+    if held is not None:
+        held.value.untyped_storage().is_unknown = True  # type: ignore[attr-defined]
         del tensor._capienza_shadow  # type: ignore[attr-defined]
 
 
