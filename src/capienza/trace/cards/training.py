@@ -98,7 +98,8 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
         model.gradient_checkpointing_enable()
         if recipe.method != "full":
             model.enable_input_require_grads()
-        model.config.use_cache = False
+    # As TrainingArguments.use_cache does unless it is asked for.
+    model.config.use_cache = False
     return model
 
 
