@@ -23,6 +23,7 @@ from capienza.trace.guesses import Guesses, Routing
 from capienza.trace.kernels import rule_of, scratch
 from capienza.trace.kernels_call import PERSISTENT, Card
 from capienza.trace.recording import Recording
+from capienza.trace.repeats import Repeats
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 
 aten = torch.ops.aten
@@ -122,6 +123,7 @@ class Tracker(TorchDispatchMode):
         self.unknown: dict[str, Message] = {}
         """What the trace cannot count, by its code."""
         self._handlers = _Handlers(self)
+        self._repeats = Repeats()
         self._kinds: dict[Any, int] = {}
 
     def __torch_dispatch__(
@@ -150,7 +152,7 @@ class Tracker(TorchDispatchMode):
         else:
             if func in TAKES_A_MASK:
                 args = self.without_masks(args)
-            out = func(*args, **named)
+            out = self._repeats.run(func, args, named)
             self._values(func, args, named, out)
         self.keep(out, func)
         if self.card is not None and rule_of(func) is not None:
