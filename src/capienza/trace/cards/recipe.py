@@ -53,7 +53,8 @@ TWO_OF = template(
 )
 WIDE_REST = template(
     "trace.wide-rest",
-    "what is not quantised (embedding, head, norms) is taken up to fp32, as prepare_model_for_kbit_training of PEFT does",
+    "what is not quantised (embedding, head, norms) is taken up to fp32, as PEFT's prepare_model_for_kbit_training "
+    "does",
 )
 LEFT_OUT = template("trace.left-out", "{field} is not in the traced program: its effect is not in the figures")
 
@@ -224,7 +225,7 @@ def _targets(options: dict[str, Scalar], method: str, assumed: list[Message]) ->
 
 
 def _autocast(options: dict[str, Scalar], method: str, assumed: list[Message]) -> str | None:
-    """A quantised base is trained under bf16, as TRL does unless told otherwise: in fp32 its attention would be slow."""
+    """A quantised base is trained under bf16, as TRL does unless it is told otherwise."""
     if method == "qlora" and "bf16" not in options and "fp16" not in options:
         assumed.append(DEFAULT(field="training.bf16", value="true"))
         return "bfloat16"
