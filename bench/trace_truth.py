@@ -20,8 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "trace"))
 
-from truth.compare import Job, Row, Worker, compared
-from truth.sample import SIXTY
+from truth.compare import Job, Row, Worker, compared  # noqa: E402 - support of the tests
+from truth.sample import SIXTY  # noqa: E402 - support of the tests
 
 DTYPES = ("float32", "bfloat16")
 FEW = ("float32 foreach", "bfloat16 single checkpointing", "float32 generate")

@@ -17,9 +17,13 @@ import torch._dynamo
 import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
+from torch.utils._foreach_utils import _foreach_supported_types as _norms_supported_types
 
 from capienza.errors import UsageError, template
+from capienza.trace import quantised
+from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
+from capienza.trace.swap import swapped
 from capienza.trace.tracker import Tracker
 
 NOT_TRACED = template(
@@ -78,8 +82,9 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
     """Inside, the program meets a PyTorch with one CUDA device of that kind."""
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
-            undo.enter_context(_changed(owner, attribute, value))
+            undo.enter_context(swapped(owner, attribute, value))
         undo.enter_context(_foreach())
+        undo.enter_context(made_from_fakes())
         yield
 
 
@@ -117,11 +122,11 @@ def _caches(scene: Scene) -> list[tuple[Any, str, Any]]:
 
 
 @contextlib.contextmanager
-def transformers_adapted(scene: Scene) -> Iterator[None]:
-    """Inside, transformers does not notice fake tensors, and says which of them are a cache."""
+def in_libraries(scene: Scene) -> Iterator[None]:
+    """Inside, the libraries that are imported by now behave on fake tensors as on real ones."""
     with contextlib.ExitStack() as undo:
-        for owner, attribute, value in [*hide_fakes(), *_caches(scene)]:
-            undo.enter_context(_changed(owner, attribute, value))
+        for owner, attribute, value in (*hide_fakes(), *_caches(scene), *quantised.changes()):
+            undo.enter_context(swapped(owner, attribute, value))
         yield
 
 
@@ -137,11 +142,15 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         return sum(recording.sizes[life.block] for life in tracker.lives.values())
 
     def swap(first: torch.Tensor, second: torch.Tensor) -> None:
-        if isinstance(first, FakeTensor) and isinstance(second, FakeTensor):
+        if not (isinstance(first, FakeTensor) and isinstance(second, FakeTensor)):
+            real_swap(first, second)
+        elif first.is_meta == second.is_meta:
             first.data = second.data
             first.fake_device = second.fake_device
         else:
-            real_swap(first, second)
+            # `.data =` refuses to go from or to the meta device.
+            first.__dict__, second.__dict__ = second.__dict__, first.__dict__
+            torch._C._swap_tensor_impl(first, second)
 
     def is_available() -> bool:
         """A program that chooses its device is to choose the GPU; a library would look for more than there is."""
@@ -218,23 +227,13 @@ def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _changed(owner: Any, attribute: str, value: Any) -> Iterator[None]:
-    had, before = attribute in vars(owner), getattr(owner, attribute)
-    setattr(owner, attribute, value)
-    try:
-        yield
-    finally:
-        if had:
-            setattr(owner, attribute, before)
-        else:
-            delattr(owner, attribute)
-
-
-@contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers choose their foreach form by the type of the parameters, as they do for real ones."""
-    _foreach_supported_types.append(FakeTensor)
+    """Optimizers and the norm of gradients choose their foreach form by the type of tensors, as for real ones."""
+    lists = (_foreach_supported_types, _norms_supported_types)
+    for supported in lists:
+        supported.append(FakeTensor)
     try:
         yield
     finally:
-        _foreach_supported_types.remove(FakeTensor)
+        for supported in lists:
+            supported.remove(FakeTensor)

@@ -16,9 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import guard, patches, probe
-from capienza.trace.attention import installed
-from capienza.trace.attention_call import Choice
+from capienza.trace import attention, attention_packages, guard, patches, probe, quantised
+from capienza.trace.attention_call import Call, Choice
 from capienza.trace.guesses import Guess, Routing
 from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
@@ -46,11 +45,6 @@ NOTHING_THERE = template(
     "the program put no tensor on {device}",
     'make the model and its inputs on "{device}"; `torch.cuda.is_available()` is True in the program\'s own modules',
 )
-UNSEEN = template(
-    "trace.unseen-scratch",
-    "{what}: its size is not known before a run ({source})",
-    "measure the run on the intended card",
-)
 ONCE = template("trace.once", "a trace is running in this process already", "end it first; traces do not nest")
 _running: list[Tracker] = []
 
@@ -66,6 +60,7 @@ class Traced(msgspec.Struct):
     guesses: tuple[Guess, ...]
     kernels: tuple[tuple[str, int], ...]
     """Attention kernels that were assumed, and how often."""
+    assumed: tuple[Message, ...]
     unknown: tuple[Message, ...]
     warnings: tuple[Message, ...]
     seconds: float
@@ -113,6 +108,9 @@ def trace(
         raise InputError(_stopped(tracker, error)) from error
     finally:
         _running.clear()
+    paged = sum(quantised.paged_bytes(optimizer) for optimizer in scene.optimizers)
+    if paged:
+        tracker.unknown[quantised.PAGED.code] = quantised.PAGED(size_bytes=paged)
     if not recording.sizes:
         raise UsageError(NOTHING_THERE(device=wanted))
     return Traced(
@@ -122,7 +120,8 @@ def trace(
         op_ends=tracker.op_ends,
         guesses=tracker.guesses.all(),
         kernels=tuple(chosen.items()),
-        unknown=tuple(UNSEEN(what=what, source=source) for what, source in tracker.unseen.items()),
+        assumed=tuple(tracker.assumed.values()),
+        unknown=tuple(tracker.unknown.values()),
         warnings=tuple(warnings),
         seconds=time.monotonic() - began,
     )
@@ -155,10 +154,10 @@ def keep_as_cache(*tensors: torch.Tensor) -> None:
 def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], object], steps: int) -> None:
     scene = tracker.scene
     scene.mark = _marker(tracker)
-    with patches.transformers_adapted(scene):
+    with patches.in_libraries(scene):
         state = build()
     # The modules it needs may have been imported only while it was built.
-    with patches.transformers_adapted(scene):
+    with patches.in_libraries(scene):
         scene.has_begun = True
         for _ in range(steps):
             step(state)
@@ -171,7 +170,9 @@ def _stage(tracker: Tracker, machine: Machine, chosen: Counter[str]) -> Iterator
     with contextlib.ExitStack() as stack:
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
-            stack.enter_context(installed(machine.capability, lambda choice, _call: _choose(chosen, choice)))
+            choose = _choosing(tracker, chosen)
+            stack.enter_context(attention.installed(machine.capability, choose))
+            stack.enter_context(attention_packages.installed(machine.capability, choose))
         stack.enter_context(_collecting())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
@@ -202,8 +203,13 @@ def _card(machine: Machine, device_type: str) -> Card | None:
     return Card(machine.capability, (int(major), int(minor)))
 
 
-def _choose(chosen: Counter[str], choice: Choice) -> None:
-    chosen[choice.kernel or "none"] += 1
+def _choosing(tracker: Tracker, chosen: Counter[str]) -> Callable[[Choice, Call], None]:
+    def choose(choice: Choice, _call: Call) -> None:
+        chosen[choice.kernel or "none"] += 1
+        for message in choice.assumed:
+            tracker.assumed[str(message)] = message
+
+    return choose
 
 
 def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]:

@@ -7,20 +7,23 @@ the mechanics: torch/_subclasses/fake_tensor.py, torch/storage.py (a storage's P
 
 from __future__ import annotations
 
+import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capienza.trace import guesses, shadow
+from capienza.errors import Message, template
+from capienza.trace import guesses, quantised, shadow
 from capienza.trace.guesses import Guesses, Routing
 from capienza.trace.kernels import rule_of, scratch
-from capienza.trace.kernels_call import PERSISTENT, Card, device_index
+from capienza.trace.kernels_call import PERSISTENT, Card
 from capienza.trace.recording import Recording
+from capienza.trace.repeats import Repeats
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 
 aten = torch.ops.aten
@@ -28,12 +31,20 @@ PRIM_DEVICE = torch.ops.prim.device.default
 KNOWN_TYPES = frozenset({torch.Tensor, FakeTensor, torch.nn.Parameter})
 TAKES_A_MASK = frozenset({aten.index.Tensor, aten.index_put.default, aten.index_put_.default})
 CLOCK_EVERY = 256
+UNSEEN = template(
+    "trace.unseen-scratch",
+    "{what}: its size is not known before a run ({source})",
+    "measure the run on the intended card",
+)
 TOLD = frozenset({"_capienza_shadow", "_capienza_share", "_capienza_assumed"})
 Progress = Callable[[int, str, str], None]
 """Told now and then: operations so far, phase, module."""
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 """Operations that are answered here, or get their shapes here."""
+LIBRARIES: dict[str, Callable[[Tracker], dict[Any, Callable[..., Any]]]] = {"bitsandbytes": quantised.kernels}
+"""Libraries whose operations are made of others that are to be seen, by the name of their operations."""
+COMPOSITE = "CompositeImplicitAutograd"
 
 
 class TraceLimit(BaseException):
@@ -47,6 +58,37 @@ class _Life(weakref.ref):  # type: ignore[type-arg]
 
     block: int
     key: int
+
+
+class _Opened(NamedTuple):
+    """An operation that is made of others: they are seen in its place."""
+
+    run: Callable[..., Any]
+
+
+class _Handlers(dict[Any, Handler | _Opened | None]):
+    """What answers each operation that was met, or None. Looked for when it is first met."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        super().__init__(HANDLERS)
+        self.tracker = tracker
+        self.asked: set[str] = set()
+
+    def __missing__(self, func: Any) -> Handler | _Opened | None:
+        library = func.namespace
+        if library in LIBRARIES and library not in self.asked:
+            self.asked.add(library)
+            self.update((one, _Opened(run)) for one, run in LIBRARIES[library](self.tracker).items())
+        return self.setdefault(func, _composite(func))
+
+
+def _composite(func: Any) -> _Opened | None:
+    """In inference mode, and inside other operations, autograd does not take composite operations apart."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+        return None
+    replaced = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CUDA")
+    key = torch._C.DispatchKey.CUDA if replaced else torch._C.DispatchKey.CompositeImplicitAutograd
+    return _Opened(functools.partial(func._op_dk, key))
 
 
 class Tracker(TorchDispatchMode):
@@ -74,11 +116,14 @@ class Tracker(TorchDispatchMode):
         self.progress = progress
         self.card = card
         """Whose kernels run; None where nothing is known of them."""
-        self.unseen: dict[str, str] = {}
-        """Scratch of unknown size that some kernel takes, and where that is from."""
         self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
+        self.assumed: dict[str, Message] = {}
+        self.unknown: dict[str, Message] = {}
+        """What the trace cannot count, by its code."""
+        self._handlers = _Handlers(self)
+        self._repeats = Repeats()
         self._kinds: dict[Any, int] = {}
 
     def __torch_dispatch__(
@@ -90,21 +135,24 @@ class Tracker(TorchDispatchMode):
     ) -> Any:
         """One operation."""
         if func is PRIM_DEVICE:
-            return args[0].fake_device if type(args[0]) is FakeTensor else func(*args)
+            return args[0].fake_device if isinstance(args[0], FakeTensor) else func(*args)
         for kind in types:
             if kind not in KNOWN_TYPES and not issubclass(kind, torch.nn.Parameter | FakeTensor):
                 return NotImplemented
         named = dict(kwargs) if kwargs else {}
+        handler = self._handlers[func]
+        if isinstance(handler, _Opened):
+            with self:
+                return handler.run(*args, **named)
         self.scene.look()
         self.current = func, self.scene.module
         self._count(func)
-        handler = HANDLERS.get(func)
         if handler is not None:
             out = handler(self, func, args, named)
         else:
             if func in TAKES_A_MASK:
                 args = self.without_masks(args)
-            out = func(*args, **named)
+            out = self._repeats.run(func, args, named)
             self._values(func, args, named, out)
         self.keep(out, func)
         if self.card is not None and rule_of(func) is not None:
@@ -183,22 +231,24 @@ class Tracker(TorchDispatchMode):
 
     def _scratch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], card: Card) -> None:
         """What the kernel takes besides its results: back at once, or kept from its first time on."""
-        scene = self.scene
-        for row in scratch(func, args, kwargs, card, in_backward=scene.in_backward()):
+        first = next(shadow.tensors_in(args), None)
+        if first is None or not isinstance(first, FakeTensor) or first.fake_device.type != self.device_type:
+            return
+        scene, recording, device = self.scene, self.recording, first.fake_device.index or 0
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        rows = scratch(func, args, kwargs, card, in_backward=scene.in_backward(), deterministic=deterministic)
+        taken = []
+        for row in rows:
             if row.bytes is None:
-                self.unseen[row.name] = row.source
+                self.unknown[row.name] = UNSEEN(what=row.name, source=row.source)
             elif row.lifetime == PERSISTENT:
                 if row.key not in self.workspaces:
                     self.workspaces.add(row.key)
-                    self.recording.allocate(row.bytes, self._device(args), "", WORKSPACE, row.name)
+                    recording.allocate(row.bytes, device, "", WORKSPACE, row.name)
             elif row.bytes:
-                recording = self.recording
-                recording.free(recording.allocate(row.bytes, self._device(args), scene.module_now(), SCRATCH, row.name))
-
-    def _device(self, args: tuple[Any, ...]) -> int:
-        """The device of an operation, by its first tensor."""
-        first = next(shadow.tensors_in(args), None)
-        return 0 if first is None else device_index(first)
+                taken.append(recording.allocate(row.bytes, device, scene.module_now(), SCRATCH, row.name))
+        for block in taken:
+            recording.free(block)
 
     def _count(self, func: Any) -> None:
         self.op_names.append(func)
@@ -223,7 +273,7 @@ class Tracker(TorchDispatchMode):
             kind = self._kinds[func] = _kind(func)
         if kind == WRITES:
             self._written(func, args, kwargs)
-        elif kind == MAKES or (kind == MAPS and _may_be_small(out) and _may_map(args)):
+        elif kind == MAKES or (kind == MAPS and _may_be_known(out) and _may_map(func, args)):
             self._mapped(func, args, kwargs, out)
 
     def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -231,19 +281,31 @@ class Tracker(TorchDispatchMode):
         if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
             for one in targets:
                 shadow.forget(one)
+            if func in guesses.MARKS:
+                guesses.hand_on(func, args, args[0])
 
     def _mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         outs = [out] if isinstance(out, torch.Tensor) else out
-        if not isinstance(outs, list | tuple) or not all(
-            isinstance(one, torch.Tensor) and shadow.is_small(one) for one in outs
-        ):
+        if not isinstance(outs, list | tuple) or not all(isinstance(one, torch.Tensor) for one in outs):
             return
-        found = shadow.run(func, args, kwargs)
+        found = shadow.run(func, args, kwargs) if all(map(shadow.is_small, outs)) else shadow.UNKNOWN
         if found is shadow.UNKNOWN:
-            guesses.hand_on(func, args, out)
+            if func in guesses.COUNTS:
+                self._shared_out(func, args[0], out)
+            else:
+                guesses.hand_on(func, args, out)
             return
-        for one, value in zip(outs, [found] if isinstance(found, torch.Tensor) else found, strict=True):
+        values: Any = [found] if isinstance(found, torch.Tensor) else found
+        for one, value in zip(outs, values, strict=True):
             shadow.give(one, value)
+
+    def _shared_out(self, func: Any, mask: torch.Tensor, out: torch.Tensor) -> None:
+        """The tokens of each expert, as routing is assumed to share them out."""
+        counts = self.guesses.shared_out(mask, out.numel())
+        if counts is not None:
+            self.guesses.note(str(func), self.scene.module, f"{sum(counts)} shared out to {len(counts)}")
+            with torch._C._DisableTorchDispatch():
+                shadow.give(out, torch.tensor(counts).reshape(out.shape).to(out.dtype))
 
 
 MAPS, MAKES, WRITES, NOTHING = range(4)
@@ -260,12 +322,15 @@ def _kind(func: Any) -> int:
     return MAPS
 
 
-def _may_be_small(out: Any) -> bool:
-    return not isinstance(out, torch.Tensor) or shadow.is_small(out)
+def _may_be_known(out: Any) -> bool:
+    """Large tensors of real numbers never are; of the others it may at least be known where they come from."""
+    return not isinstance(out, torch.Tensor) or out.dtype in shadow.WHOLE or shadow.is_small(out)
 
 
-def _may_map(args: tuple[Any, ...]) -> bool:
+def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
     """Can the result be known, or assumed? A quick look at the first tensor."""
+    if func in guesses.MARKS or func is guesses.SAME:
+        return True
     for one in args:
         if isinstance(one, torch.Tensor):
             return type(one) is not FakeTensor or one.dtype == torch.bool or not TOLD.isdisjoint(one.__dict__)

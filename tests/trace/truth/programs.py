@@ -1,4 +1,4 @@
-"""Training and generating programs of every causal language model of transformers, small, as a user would write them."""
+"""Training and generating programs of every causal language model of transformers, as a user would write them."""
 
 from __future__ import annotations
 
