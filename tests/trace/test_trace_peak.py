@@ -59,7 +59,10 @@ def test_a_training_holds_what_is_worked_out_by_hand() -> None:
 
 
 def test_sgd_keeps_no_states() -> None:
-    assert phases(training(optimizer=torch.optim.SGD))["forward"] == 2 * MATRIX + 3 * ROW_BLOCK + FLOAT + 2 * H100_WORKSPACE
+    assert (
+        phases(training(optimizer=torch.optim.SGD))["forward"]
+        == 2 * MATRIX + 3 * ROW_BLOCK + FLOAT + 2 * H100_WORKSPACE
+    )
 
 
 def test_the_ledger_of_a_phase_adds_up_to_what_is_reserved() -> None:
@@ -147,12 +150,12 @@ def test_traces_do_not_nest() -> None:
 @pytest.mark.parametrize("name", ["RTX 9999", "RTX 4090 and H100"])
 def test_an_unknown_card_is_refused(name: str) -> None:
     with pytest.raises((InputError, UsageError)):
-        predict_peak(lambda: layers(1), lambda model: None, device=name)
+        predict_peak(lambda: layers(1), lambda _: None, device=name)
 
 
 def test_compiling_is_refused_by_name() -> None:
     with pytest.raises(UsageError) as caught:
-        predict_peak(lambda: torch.compile(layers(1)), lambda model: None, device="H100 SXM")
+        predict_peak(lambda: torch.compile(layers(1)), lambda _: None, device="H100 SXM")
     assert "torch.compile" in str(caught.value)
 
 
@@ -186,7 +189,7 @@ def test_a_program_that_asks_for_a_gpu_gets_one() -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return torch.nn.Linear(WIDTH, WIDTH, bias=False).to(device)
 
-    found = predict_peak(build, lambda model: torch.cuda.synchronize(), device="RTX 4090")
+    found = predict_peak(build, lambda _: torch.cuda.synchronize(), device="RTX 4090")
     assert found.gpus[0].requested_bytes == MATRIX
 
 

@@ -144,7 +144,7 @@ def eight_bit_states(device: str) -> dict[str, int]:
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
-    states = [state for state in optimizer.state.values()]
+    states = list(optimizer.state.values())
     return {
         f"{place} {name}": value.nbytes
         for place, state in enumerate(states)
@@ -200,9 +200,7 @@ def test_the_layers_that_are_quantised_are_those_that_transformers_chooses(kind:
     asked = {"load_in_8bit": True} if kind == "int8" else {"load_in_4bit": True, "bnb_4bit_quant_type": kind}
     with torch.device("meta"):
         theirs = llama()
-    theirs = replace_with_bnb_linear(
-        theirs, get_keys_to_not_convert(theirs), transformers.BitsAndBytesConfig(**asked)
-    )
+    theirs = replace_with_bnb_linear(theirs, get_keys_to_not_convert(theirs), transformers.BitsAndBytesConfig(**asked))
     ours: list[dict[str, str]] = []
 
     def build() -> None:

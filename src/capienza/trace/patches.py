@@ -17,8 +17,8 @@ import torch._dynamo
 import torch.cuda.amp.common
 import torch.nn.attention.flex_attention
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim.optimizer import _foreach_supported_types as in_optimizers
-from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
+from torch.optim.optimizer import _foreach_supported_types
+from torch.utils._foreach_utils import _foreach_supported_types as _norms_supported_types
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised
@@ -218,12 +218,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
-    lists: tuple[list[type], ...] = (in_optimizers, in_clipping)
-    for one in lists:
-        one.append(FakeTensor)
+    """Optimizers and the norm of gradients choose their foreach form by the type of tensors, as for real ones."""
+    lists = (_foreach_supported_types, _norms_supported_types)
+    for supported in lists:
+        supported.append(FakeTensor)
     try:
         yield
     finally:
-        for one in lists:
-            one.remove(FakeTensor)
+        for supported in lists:
+            supported.remove(FakeTensor)

@@ -119,6 +119,7 @@ class Tracker(TorchDispatchMode):
         self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
+        self.assumed: dict[str, Message] = {}
         self.unknown: dict[str, Message] = {}
         """What the trace cannot count, by its code."""
         self._handlers = _Handlers(self)
@@ -140,7 +141,7 @@ class Tracker(TorchDispatchMode):
                 return NotImplemented
         named = dict(kwargs) if kwargs else {}
         handler = self._handlers[func]
-        if type(handler) is _Opened:
+        if isinstance(handler, _Opened):
             with self:
                 return handler.run(*args, **named)
         self.scene.look()
@@ -234,7 +235,10 @@ class Tracker(TorchDispatchMode):
         if first is None or not isinstance(first, FakeTensor) or first.fake_device.type != self.device_type:
             return
         scene, recording, device = self.scene, self.recording, first.fake_device.index or 0
-        for row in scratch(func, args, kwargs, card, in_backward=scene.in_backward()):
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        rows = scratch(func, args, kwargs, card, in_backward=scene.in_backward(), deterministic=deterministic)
+        taken = []
+        for row in rows:
             if row.bytes is None:
                 self.unknown[row.name] = UNSEEN(what=row.name, source=row.source)
             elif row.lifetime == PERSISTENT:
@@ -242,7 +246,9 @@ class Tracker(TorchDispatchMode):
                     self.workspaces.add(row.key)
                     recording.allocate(row.bytes, device, "", WORKSPACE, row.name)
             elif row.bytes:
-                recording.free(recording.allocate(row.bytes, device, scene.module_now(), SCRATCH, row.name))
+                taken.append(recording.allocate(row.bytes, device, scene.module_now(), SCRATCH, row.name))
+        for block in taken:
+            recording.free(block)
 
     def _count(self, func: Any) -> None:
         self.op_names.append(func)
@@ -290,7 +296,8 @@ class Tracker(TorchDispatchMode):
             else:
                 guesses.hand_on(func, args, out)
             return
-        for one, value in zip(outs, [found] if isinstance(found, torch.Tensor) else found, strict=True):
+        values: Any = [found] if isinstance(found, torch.Tensor) else found
+        for one, value in zip(outs, values, strict=True):
             shadow.give(one, value)
 
     def _shared_out(self, func: Any, mask: torch.Tensor, out: torch.Tensor) -> None:

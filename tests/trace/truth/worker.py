@@ -24,7 +24,6 @@ import transformers
 import transformers.models.llama.modeling_llama  # and all that every model imports, once for all children
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
-
 from truth import coverage, recorder
 from truth.programs import PROGRAMS
 from truth.recipes import RECIPES
@@ -56,7 +55,9 @@ def main() -> None:
         with os.fdopen(reads, "rb") as answer:
             found = answer.read()
         _, status = os.waitpid(child, 0)
-        answers.write((found or json.dumps([{"error": f"ended by status {status}"}] * len(job["programs"])).encode()) + b"\n")
+        answers.write(
+            (found or json.dumps([{"error": f"ended by status {status}"}] * len(job["programs"])).encode()) + b"\n"
+        )
 
 
 def _import(model_type: str | None) -> None:
@@ -75,7 +76,13 @@ def _done(what: str, kind: str, arguments: dict[str, Any]) -> Any:
         return {"error": coverage.told(error)}
 
 
-WAYS = {"real": recorder.real, "traced": recorder.traced, "counted_twice": recorder.counted_twice, "runs": coverage.runs, "traces": coverage.traces}
+WAYS = {
+    "real": recorder.real,
+    "traced": recorder.traced,
+    "counted_twice": recorder.counted_twice,
+    "runs": coverage.runs,
+    "traces": coverage.traces,
+}
 
 if __name__ == "__main__":
     main()
