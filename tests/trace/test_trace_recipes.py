@@ -1,4 +1,4 @@
-"""Ways to train, traced on fake CPU tensors against the real CPU allocator: every operation, and what is alive after it."""
+"""Ways to train, traced on fake CPU tensors against the real CPU allocator: operations, and what lives after each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("peft")
 pytest.importorskip("bitsandbytes")
-from truth.compare import Job, Worker, compared  # noqa: E402
-from truth.recipes import JOBS  # noqa: E402
+from truth.compare import Job, Worker, compared
+from truth.recipes import JOBS
 
 pytestmark = pytest.mark.oracle
 MOST_PERCENT, MOST_BASE_BYTES = 0.01, 256

@@ -132,7 +132,9 @@ def sequential(name: str) -> Program:
     """Recomputation by hand, of plain layers with dropout."""
 
     def build() -> Any:
-        layers = [torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Dropout(0.2), torch.nn.GELU()) for _ in range(6)]
+        layers = [
+            torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Dropout(0.2), torch.nn.GELU()) for _ in range(6)
+        ]
         made = torch.nn.ModuleList(layers)
         return made, _adam(made.parameters())
 
