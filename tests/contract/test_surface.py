@@ -23,6 +23,8 @@ SURFACE = {
     "capienza measure": {"CARD", "COMMAND", "--stage", "--evidence", "--runs", "--plan", *COMMON},
     "capienza diagnose": {"LOG", *COMMON},
     "capienza alternatives": {"CARD", "--gpu", "--offer", "--offers", "--failed", "--evidence", *COMMON},
+    "capienza trace": {"--lang", "--help"},
+    "capienza trace replay": {"SNAPSHOT", "--settings", *COMMON},
     "capienza validate": {"FILES", "--by", *COMMON},
     "capienza calibrate": {"FILES", "--lang", "--help"},
     "capienza card": {"--lang", "--help"},
