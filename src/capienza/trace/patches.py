@@ -214,7 +214,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
     """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
-    lists: tuple[list[type], ...] = (in_optimizers, in_clipping)
+    lists: tuple[list[Any], ...] = (in_optimizers, in_clipping)
     for one in lists:
         one.append(FakeTensor)
     try:
