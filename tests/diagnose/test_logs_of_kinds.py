@@ -9,6 +9,8 @@ import pytest
 
 from capienza.diagnose.diagnosis import SIZES
 from capienza.diagnose.run import diagnose_log
+from capienza.logs import reader
+from capienza.logs.reader import LogReader
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "logs_of_kinds.jsonl").read_text().splitlines()]
 HEADS = {
@@ -50,3 +52,15 @@ def test_lines_kept_as_json_objects_say_the_same():
     for row in ROWS:
         log = "".join(json.dumps({"log": line, "stream": "stderr"}) + "\n" for line in row["log"].splitlines(True))
         assert told(log) == told(row["log"]), row["name"]
+
+
+def facts_of(log: str) -> list:
+    reader = LogReader()
+    return [*reader.feed(log.encode()), *reader.close()]
+
+
+def test_a_line_that_is_passed_over_would_have_told_nothing(monkeypatch):
+    """Plain lines are not taken apart: the facts are those of reading every line."""
+    told_at_once = [facts_of(row["log"]) for row in ROWS]
+    monkeypatch.setattr(reader, "is_plain", lambda shape: False)
+    assert [facts_of(row["log"]) for row in ROWS] == told_at_once

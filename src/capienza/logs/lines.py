@@ -69,10 +69,14 @@ class LineReader:
 
     def _cut(self, text: str) -> Iterator[Line]:
         lines = text.split("\n")
+        has_codes = _has_codes(self._kept) or _has_codes(text)
         lines[0] = self._kept + lines[0]
         self._kept = lines.pop()
         for line in lines:
-            yield from self._pieces(line)
+            if has_codes or len(line) > PIECE_CHARACTERS or line.startswith('{"'):
+                yield from self._pieces(line)
+            else:
+                yield Line(self._number, line)
             self._number += 1
         while len(self._kept) > PIECE_CHARACTERS:
             end = self._kept.rfind(" ", PIECE_CHARACTERS // 2, PIECE_CHARACTERS) + 1 or PIECE_CHARACTERS
@@ -103,6 +107,10 @@ def unpacked(line: str) -> str:
         return line
     is_warning = str(found.get("level", "")).lower().startswith("warn")
     return ("WARNING: " if is_warning else "") + message.rstrip("\n").replace("\n", "\r")
+
+
+def _has_codes(text: str) -> bool:
+    return "\x1b" in text or "\r" in text or "\0" in text
 
 
 def cleaned(text: str) -> str:

@@ -14,11 +14,11 @@ from typing import Literal
 import msgspec
 
 from capienza.logs.frames import Call, Frame, call_of, calls_on_one_line, code_of, function_of, is_neighbour
-from capienza.logs.known import known, matched, most
+from capienza.logs.known import INDEX, is_plain, known, matched, most
 from capienza.logs.lines import Line, LineReader
 from capienza.logs.prefix import level_of, taken_apart
 from capienza.logs.quoted import is_quoted
-from capienza.logs.said import AT_ONCE, Said
+from capienza.logs.said import AT_ONCE, Said, shape_of
 
 Kind = Literal["traceback", "chained", "frame", "said"]
 NEIGHBOURS = 16
@@ -27,6 +27,8 @@ KEPT_CHARACTERS = 600
 """Longest text of a line that a fact carries."""
 BROKEN = re.compile(r"memory|allocate|GiB|MiB", re.IGNORECASE)
 """Words of messages that are looked for again together with the line before, where a log was wrapped inside them."""
+SEAM = 200
+"""Characters on each side of a line's end in which such a message is looked for."""
 _HEAD = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
@@ -81,13 +83,17 @@ class FactReader:
     def read(self, lines: Iterable[Line]) -> Iterator[Fact]:
         """The facts of these lines."""
         for line in lines:
-            yield from self._line(line)
+            shape = shape_of(line.text)
+            if is_plain(shape) and not (self._call or self._open or self._broken or self._beside):
+                self._before = line.text or self._before
+            else:
+                yield from self._line(line, shape)
 
     def close(self) -> Iterator[Fact]:
         """The call whose line of code never came."""
         yield from self._without_code()
 
-    def _line(self, line: Line) -> Iterator[Fact]:
+    def _line(self, line: Line, shape: str) -> Iterator[Fact]:
         source, words = taken_apart(line.text)
         if is_quoted(words):
             self._before = ""
@@ -97,6 +103,7 @@ class FactReader:
             yield Fact(kind="traceback", line=line.number, source=source, text=_HEAD)
         if self._broken:
             words, self._broken = f"{self._broken} {words.strip()}", ""
+            shape = shape_of(words)
         elif 'File "' in words and words.count('"') == 1 and len(words) < KEPT_CHARACTERS:
             self._broken = words
             return
@@ -117,14 +124,10 @@ class FactReader:
             if self._call.call.is_boxed and self._call.neighbours_left and is_neighbour(words):
                 self._call.neighbours_left -= 1
                 return
-        rows, waiting = known(words)
-        before, self._before = self._before, words if words.strip() else self._before
-        if not rows and before and not self._open and BROKEN.search(words, 0, 200):
-            for joined in (f"{before[-200:].rstrip()} {words.lstrip()}", f"{before[-200:]}{words}"):
-                rows, waiting = known(joined)
-                if rows or waiting:
-                    words = joined
-                    break
+        rows, waiting = known(words, shape)
+        before, self._before = self._before, line.text if words.strip() else self._before
+        if not rows and before and not self._open and BROKEN.search(words, 0, SEAM):
+            words, rows, waiting = _joined(taken_apart(before).words, words)
         if self._open and _is_rest(words, rows):
             rows = []
         code = None if any(row.rank in ("cause", "error") for row, _ in rows) else self._code(words)
@@ -135,7 +138,8 @@ class FactReader:
         if self._open and words.strip():
             yield from self._went_on(words, source, is_other=bool(rows))
         if rows or waiting:
-            level = level_of(line.text, words)
+            is_mark = not waiting and all(row.rank == "mark" for row, _ in rows)
+            level = "" if is_mark else level_of(line.text, words)
             for row, figures in rows:
                 yield _said(row, line.number, source, level, words, figures)
                 if row.is_wrapped:
@@ -187,6 +191,17 @@ class FactReader:
             if figures is not None and (message.figures is None or len(figures) > len(message.figures)):
                 message.figures = figures
                 yield _said(message.row, message.line, source, message.level, message.first, figures)
+
+
+def _joined(before: str, words: str) -> tuple[str, list[tuple[Said, dict[str, int]]], list[Said]]:
+    """Two lines as one where a known message goes from the first into the second; else the second alone."""
+    for joined in (f"{before[-SEAM:].rstrip()} {words.lstrip()}", f"{before[-SEAM:]}{words}"):
+        shape = shape_of(joined)
+        if INDEX.filed(shape):
+            rows, waiting = known(joined, shape)
+            if rows or waiting:
+                return joined, rows, waiting
+    return words, [], []
 
 
 def _is_rest(words: str, rows: list[tuple[Said, dict[str, int]]]) -> bool:
