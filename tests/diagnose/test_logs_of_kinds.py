@@ -62,5 +62,14 @@ def facts_of(log: str) -> list:
 def test_a_line_that_is_passed_over_would_have_told_nothing(monkeypatch):
     """Plain lines are not taken apart: the facts are those of reading every line."""
     told_at_once = [facts_of(row["log"]) for row in ROWS]
-    monkeypatch.setattr(reader, "is_plain", lambda shape: False)
+    monkeypatch.setattr(reader, "is_plain", lambda _: False)
     assert [facts_of(row["log"]) for row in ROWS] == told_at_once
+
+
+@pytest.mark.parametrize("width", [80, 100, 132])
+def test_a_log_copied_from_a_terminal_says_the_same(width):
+    for row in ROWS:
+        lines = [line[at : at + width] for line in row["log"].split("\n") for at in range(0, max(1, len(line)), width)]
+        cut = "\n".join(lines)
+        if not any(line and len(line) % width == 0 for line in row["log"].split("\n")):
+            assert told(cut) == told(row["log"]), row["name"]

@@ -19,6 +19,7 @@ from capienza.logs.lines import Line, LineReader
 from capienza.logs.prefix import level_of, taken_apart
 from capienza.logs.quoted import is_quoted
 from capienza.logs.said import AT_ONCE, Said, shape_of
+from capienza.logs.wrapped import Unwrapper
 
 Kind = Literal["traceback", "chained", "frame", "said"]
 NEIGHBOURS = 16
@@ -224,6 +225,7 @@ class LogReader:
 
     def __init__(self) -> None:
         self._lines = LineReader()
+        self._whole = Unwrapper()
         self._facts = FactReader()
 
     @property
@@ -233,9 +235,10 @@ class LogReader:
 
     def feed(self, data: bytes) -> Iterator[Fact]:
         """The facts of the lines that these bytes complete."""
-        return self._facts.read(self._lines.feed(data))
+        return self._facts.read(self._whole.feed(self._lines.feed(data)))
 
     def close(self) -> Iterator[Fact]:
         """What is left at the end of the log."""
-        yield from self._facts.read(self._lines.close())
+        yield from self._facts.read(self._whole.feed(self._lines.close()))
+        yield from self._facts.read(self._whole.close())
         yield from self._facts.close()
