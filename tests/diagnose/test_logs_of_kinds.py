@@ -12,7 +12,10 @@ from capienza.diagnose.run import diagnose_log
 from capienza.logs import reader
 from capienza.logs.reader import LogReader
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "logs_of_kinds.jsonl").read_text().splitlines()]
+HERE = Path(__file__).parent
+ROWS = [json.loads(line) for line in (HERE / "logs_of_kinds.jsonl").read_text().splitlines()]
+AS_KEPT = [json.loads(line) for line in (HERE / "logs_as_kept.jsonl").read_text().splitlines()]
+"""Logs that a container, a notebook or a terminal has already put into a form of its own."""
 HEADS = {
     "container runtime": "2025-02-03T10:00:00.123456789Z stderr F ",
     "compose": "trainer-1  | ",
@@ -29,7 +32,7 @@ def told(log: str) -> tuple:
     return (found.phase, found.cause, found.memory, found.is_fatal, *(getattr(found, name) for name in SIZES))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+@pytest.mark.parametrize("row", [*ROWS, *AS_KEPT], ids=[row["name"] for row in [*ROWS, *AS_KEPT]])
 def test_a_log_is_read(row):
     found = diagnose_log([row["log"].encode()])
     assert (found.phase, found.is_fatal) == (row["phase"], row["fatal"])

@@ -34,8 +34,8 @@ _ADVICE = re.compile(
 )
 _HAPPENED = re.compile(r"tried to allocate|(?:Error|Exception)\b\W{0,3}:|\ballocating [0-9]|\bfailed\b", re.IGNORECASE)
 _TELLING = re.compile(
-    r"""memory|alloc|[gm]ib|error|exception|interrupt|stopiteration|systemexit|traceback|direct cause|file "|\.py| in """
-    r"""|   |\W  |\t|[❱>^~]|raise |^\s|prompt: |output: |reqinput\(|[:|)\]] *$"""
+    "memory|alloc|[gm]ib|error|exception|interrupt|stopiteration|systemexit|traceback|recent call|direct cause|raise "
+    r'|file "|\.py| in |   |\W  |\t|[❱>^~]|^[\s│┃]|prompt: |output: |reqinput\(|[:|)\]] *$'
 )
 """What no table files and may make a line part of a stack or of a wrapped message, or leave it without words."""
 _FAILING = ("cause", "error", "consequence")

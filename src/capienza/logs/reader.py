@@ -13,7 +13,17 @@ from typing import Literal
 
 import msgspec
 
-from capienza.logs.frames import Call, Frame, call_of, calls_on_one_line, code_of, function_of, is_neighbour
+from capienza.logs.frames import (
+    BARS,
+    Call,
+    Frame,
+    call_of,
+    calls_on_one_line,
+    code_of,
+    function_of,
+    is_cut_path,
+    is_neighbour,
+)
 from capienza.logs.known import INDEX, is_plain, known, matched, most
 from capienza.logs.lines import Line, LineReader
 from capienza.logs.prefix import level_of, taken_apart
@@ -30,7 +40,9 @@ BROKEN = re.compile(r"memory|allocate|GiB|MiB", re.IGNORECASE)
 """Words of messages that are looked for again together with the line before, where a log was wrapped inside them."""
 SEAM = 200
 """Characters on each side of a line's end in which such a message is looked for."""
-_HEAD = "Traceback (most recent call last)"
+INNER_FIRST = "(most recent call first)"
+"""Of the stacks that Python dumps when it is killed by a signal."""
+_HEADS = ("Traceback (most recent call last)", INNER_FIRST)
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
 
@@ -99,14 +111,18 @@ class FactReader:
         if is_quoted(words):
             self._before = ""
             return
-        if _HEAD in words:
+        head = next((head for head in _HEADS if head in words), "")
+        if head:
             yield from self._without_code()
-            yield Fact(kind="traceback", line=line.number, source=source, text=_HEAD)
+            yield Fact(kind="traceback", line=line.number, source=source, text=head)
         if self._broken:
-            words, self._broken = f"{self._broken} {words.strip()}", ""
+            words, self._broken = self._broken + words.strip(), ""
             shape = shape_of(words)
+        elif line.text[:1] in BARS and is_cut_path(words):
+            self._broken = words.strip()
+            return
         elif 'File "' in words and words.count('"') == 1 and len(words) < KEPT_CHARACTERS:
-            self._broken = words
+            self._broken = f"{words} "
             return
         if self._beside:
             self._beside = self._beside - 1 if is_neighbour(words) else 0
