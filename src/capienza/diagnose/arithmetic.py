@@ -2,8 +2,8 @@
 
 Legend: A bytes asked for, T total of the card, F free, U allocated in the pool, R reserved and not allocated, O held by
 other processes. Fragmentation: R >= A while F < A, and clearly so, because R is scattered and its sum is an upper bound
-of what could be had in one piece. Another process: with O given back, F + O >= A. Roomy: F >= 2 A, or F >= A where nearly
-all of T is free, so that the refusal does not come from a lack of memory. Shared: a GPU that has no memory of its own,
+of what could be had in one piece. Another process: with O given back, F + O >= A. Roomy: F >= 2 A, or F >= A where
+nearly all of T is free, so that the refusal is no lack of memory. Shared: a GPU that has no memory of its own,
 as AMD's and Intel's drivers also serve, counts what the host uses as taken; nothing tells it from another process.
 """
 

@@ -114,6 +114,8 @@ class Say:
             return self.decimals(value)
         if name in _MOMENTS and isinstance(value, str) and _MOMENT.fullmatch(value):
             return self.moment(datetime.datetime.fromisoformat(value))
+        if isinstance(value, tuple | list):
+            return ", ".join(self(one) if one in PHRASES else one for one in value)
         return self(value) if isinstance(value, str) and value in PHRASES else show_parameter(name, value)
 
 

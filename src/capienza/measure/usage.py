@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from capienza.errors import Message, template
+from capienza.errors import Message, Parameter, phrase, template
 
 USAGE_FILE = "usage.jsonl"
 MAX_SEQUENCES = 50_000
@@ -23,9 +23,12 @@ MAX_LINE_BYTES = 4096
 
 BAD_USAGE = template(
     "measure.usage-not-understood",
-    "{file}: line {line} is not understood and was not counted: {problem}",
+    "{file}: lines that are not understood were not counted: {count}; lines {lines}; of line {line}: {problem}",
     'write one object a line, such as {{"prompt_tokens": 512, "completion_tokens": 64, "truncated": false}}',
 )
+SHOWN_LINES = 20
+"""Lines that were not understood are named up to so many."""
+NO_TOKENS = phrase("prompt_tokens or tokens: a whole number from 0 on")
 TOO_MUCH_USAGE = template("measure.usage-too-long", "only the first {count} sequences are counted")
 
 Count = int | None
@@ -86,6 +89,9 @@ class Usage:
         self._sums: dict[str, int] = {}
         self._sources: dict[str, None] = {}
         self._is_cut_told = True
+        self._bad_lines: list[int] = []
+        self._bad_count = 0
+        self._bad_problem: Parameter = ""
         self._prompt: int | None = None
 
     def line(self, text: str) -> None:
@@ -104,6 +110,7 @@ class Usage:
                 self._file(file)
         except OSError:
             return
+        self._bad_lines_noted()
 
     def _file(self, file: BinaryIO) -> None:
         is_first = True
@@ -120,7 +127,7 @@ class Usage:
                 if data.strip():
                     self._stated(msgspec.json.decode(data, type=_Line), number)
             except (msgspec.DecodeError, ValueError) as error:
-                self._bad(number, str(error))
+                self._bad(number, str(error)[:200])
         if file.read(1):
             self._too_many()
 
@@ -169,7 +176,7 @@ class Usage:
     def _stated(self, line: _Line, number: int) -> None:
         prompt = line.prompt_tokens if line.prompt_tokens is not None else line.tokens
         if prompt is None or min(prompt, line.completion_tokens) < 0 or max(prompt, line.completion_tokens) > 10**12:
-            self._bad(number, "prompt_tokens")
+            self._bad(number, NO_TOKENS)
             return
         self._sources[USAGE_FILE] = None
         for name, count in (("truncated", line.truncated), ("dropped", line.dropped)):
@@ -193,9 +200,26 @@ class Usage:
             self.notes.append(TOO_MUCH_USAGE(count=MAX_SEQUENCES))
 
     def _bad(self, number: int, problem: str) -> None:
-        if not any(note.code == BAD_USAGE.code for note in self.notes):
-            self.notes.append(BAD_USAGE(file=USAGE_FILE, line=number, problem=problem[:200]))
         self._is_cut_told = False
+        self._bad_count += 1
+        if len(self._bad_lines) < SHOWN_LINES:
+            self._bad_lines.append(number)
+            self._bad_problem = self._bad_problem or problem
+
+    def _bad_lines_noted(self) -> None:
+        """One finding for all the lines that were left out; the first ones by number."""
+        if not self._bad_count:
+            return
+        lines = [*map(str, self._bad_lines), *(["..."] if self._bad_count > len(self._bad_lines) else [])]
+        self.notes.append(
+            BAD_USAGE(
+                file=USAGE_FILE,
+                count=self._bad_count,
+                lines=lines,
+                line=self._bad_lines[0],
+                problem=self._bad_problem,
+            )
+        )
 
 
 def at_once(sequences: list[Sequence], wanted: int | None) -> tuple[Sequence, int] | None:
