@@ -31,7 +31,7 @@ from capienza.measure.peaks import SAMPLED, Peaks, peaks_of
 from capienza.measure.readings import Source, Writer
 from capienza.measure.sampler import Other, Sampler
 from capienza.measure.tree import Tree
-from capienza.measure.usage import USAGE_FILE, Executed
+from capienza.measure.usage import Executed
 from capienza.measure.watcher import Watcher
 
 OUTPUT, READINGS, ENVIRONMENT = "output.log", SAMPLED, "environment.json"
@@ -171,7 +171,7 @@ def run_command(
     except OSError as error:
         notes.append(left_file(READINGS, error, folder))
     log.close()
-    watcher.usage.file(folder / USAGE_FILE)
+    watcher.usage.folder(folder)
     environment = looked[0] if looked else environment_of(command, {}, None)
     peaks = _peaks(folder, {gpu.uuid_sha256[:16]: gpu.scope for gpu in environment.gpus if gpu.uuid_sha256}, notes)
     outcome, findings = _outcome(exit_code, child.interrupts, diagnosis, sampler, others_use_bytes)
