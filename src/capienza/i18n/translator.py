@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from capienza.errors import PHRASES, Message, Parameter, fill, show_parameter
+from capienza.errors import NOTHING, PHRASES, Message, Parameter, fill, show_parameter
 from capienza.i18n.catalogue import DOMAIN, LOCALES
 from capienza.i18n.foreign import PARAMETERS, translated
 from capienza.i18n.mark import mark as mark
@@ -113,6 +113,8 @@ class Say:
             return self.moment(datetime.datetime.fromisoformat(value))
         if isinstance(value, tuple | list):
             return ", ".join(self(one) if one in PHRASES else one for one in value)
+        if value is None:
+            return self(NOTHING)
         if not isinstance(value, str):
             return show_parameter(name, value)
         if value in PHRASES:

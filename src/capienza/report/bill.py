@@ -23,6 +23,7 @@ PART_LABELS = {
     "fee.other": mark("other fee"),
     "tax": mark("tax"),
 }
+NODE, NODES = mark("node"), mark("nodes")
 _NODES = re.compile(r"\b(\d+) node\b")
 
 
