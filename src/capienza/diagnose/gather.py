@@ -185,7 +185,7 @@ class Gatherer:
         if row.is_progress:
             self.gathered.progress_line = fact.line
         mark = Mark(row.phase, fact.line, fact.text, row.code)
-        if len(self._last_mark) < MOST_SOURCES:
+        if fact.source in self._last_mark or len(self._last_mark) < MOST_SOURCES:
             self._last_mark[fact.source] = mark
         marks = self.gathered.marks
         if not marks or marks[-1].code != row.code:

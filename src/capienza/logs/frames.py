@@ -2,7 +2,7 @@
 
     Python    File "x.py", line 3, in f         the code on the next line; no last comma in a dump
     rich      /x.py:3 in f                      the code beside an arrow, among its neighbours
-    IPython   File /x.py:3, in C.f(a)  or  /x.py in f(a)        the same, with another arrow
+    IPython   File /x.py:3, in C.f(a)  or  /x.py in f(a)        the same, with another arrow; Colab links the path
     pytest    x.py:3: in f
 
 Behind any prefix, with Unix or Windows paths, wrapped after `in`, or all on one line.
@@ -16,7 +16,7 @@ import msgspec
 
 _STANDARD = re.compile(r'File "([^"]+)", line (\d+)(?:,? in(?: (\S+)|$))?')
 _SHORT = re.compile(r"(?:^|[\s│┃])((?:[A-Za-z]:)?[^\s:│\"']+\.py):(\d+):?,? in\b(?: (?:<module>|`?([\w<>.]+)))?")
-_NOTEBOOK = re.compile(r"^(\S+\.py|<ipython-input-[^>]*>) in ([\w<>.]+)\(")
+_NOTEBOOK = re.compile(r"^\[?([^\s\]]+\.py|<ipython-input-[^>]*>)(?:\]\(\S*\))? in ([\w<>.]+)\(")
 _NAMED = re.compile(r"^\s*(?:in )?([A-Za-z_<]\w*>?)\s*$")
 _ARROW = re.compile(r"(?:❱|-*>)\s*\d+\s*(.*)")
 _POINTED = re.compile(r"\s*(?:❱|-*>\s*\d+\s)")

@@ -55,7 +55,7 @@ def known(words: str, shape: str = "") -> Known:
     """
     rows = INDEX.rows(words, shape or shape_of(words))
     found = Known([], [])
-    is_error = False
+    is_error = is_of_memory = False
     for row in sorted({row.code: row for row in rows}.values(), key=_place) if len(rows) > 1 else rows:
         figures = matched(row, words if len(words) <= AROUND else around(row, words, words.lower()))
         if figures is not None:
@@ -63,18 +63,15 @@ def known(words: str, shape: str = "") -> Known:
             found.rows.append((row, figures))
         elif row.is_wrapped:
             found.waiting.append(row)
+        is_of_memory = is_of_memory or row.memory in ("device", "host")
     last = python.exception_of(words)
-    if (last is not None and python.is_never_memory(last)) or (_is_of_memory(found) and is_advice(words)):
+    if (last is not None and python.is_never_memory(last)) or (is_of_memory and is_advice(words)):
         found.rows[:] = [(row, figures) for row, figures in found.rows if row.memory not in ("device", "host")]
         found.waiting.clear()
         is_error = any(row.rank in _FAILING for row, _ in found.rows)
     if last is not None and not is_error:
         found.rows.append((last, {}))
     return found
-
-
-def _is_of_memory(found: Known) -> bool:
-    return any(row.memory in ("device", "host") for row in (*found.waiting, *(row for row, _ in found.rows)))
 
 
 def is_plain(shape: str) -> bool:

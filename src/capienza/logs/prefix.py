@@ -20,6 +20,8 @@ _PREFIXES = re.compile(
       (?:[ ](?P<part>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\]?:?[ ]?
       (?:std(?:err|out)[ ][FP][ ]|(?:-[ ][\w.]+[ ])?-[ ](?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]-[ ](?:[\w.]+[ ]-[ ])?
         |\|[ ](?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]+\|[ ][\w.:<>]+[ ]-[ ])?
+    | \[\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[ ](?P<turn>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\][ ]
+    | \[(?:Trace|Debug|Info|Warning|Error|Fatal)\][ ](?:\(\w+\)[ ])?
     | \[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\][ ]
     | \[TRT-LLM\][ ]
     | \[(?P<trt>RANK[ ]\d+)\][ ]

@@ -43,6 +43,7 @@ SEAM = 200
 INNER_FIRST = "(most recent call first)"
 """Of the stacks that Python dumps when it is killed by a signal."""
 _HEADS = ("Traceback (most recent call last)", INNER_FIRST)
+FAILED = frozenset({"cause", "error"})
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
 
@@ -111,7 +112,7 @@ class FactReader:
         if is_quoted(words):
             self._before = ""
             return
-        head = next((head for head in _HEADS if head in words), "")
+        head = "most recent call" in words and next((head for head in _HEADS if head in words), "")
         if head:
             yield from self._without_code()
             yield Fact(kind="traceback", line=line.number, source=source, text=head)
@@ -147,7 +148,8 @@ class FactReader:
             words, rows, waiting = _joined(taken_apart(before).words, words)
         if self._open and _is_rest(words, rows):
             rows = []
-        code = None if any(row.rank in ("cause", "error") for row, _ in rows) else self._code(words)
+        ranks = {row.rank for row, _ in rows}
+        code = None if ranks & FAILED else self._code(words)
         if code is not None:
             yield from self._with_code(code, line, source)
         elif self._call is not None:
@@ -155,8 +157,7 @@ class FactReader:
         if self._open and words.strip():
             yield from self._went_on(words, source, is_other=bool(rows))
         if rows or waiting:
-            is_mark = not waiting and all(row.rank == "mark" for row, _ in rows)
-            level = "" if is_mark else level_of(line.text, words)
+            level = level_of(line.text, words) if waiting or ranks != {"mark"} else ""
             for row, figures in rows:
                 yield _said(row, line.number, source, level, words, figures)
                 if row.is_wrapped:
