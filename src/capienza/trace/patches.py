@@ -181,6 +181,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.utils, "swap_tensors", swap),
         # With a fake tensor its real constants would be copied, into fake tensors.
         (FakeTensor, "__deepcopy__", _deep_copy),
+        (torch.nn.functional, "one_hot", _one_hot(torch.nn.functional.one_hot)),
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse("torch.compile")),
         (torch.nn.Module, "compile", refuse("torch.compile")),
@@ -211,6 +212,20 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "stream", _Nothing),
     ]
     return changes
+
+
+def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """PyTorch compares with `arange` where it sees a fake tensor; a real one gets zeros and ones (Onehot.cpp)."""
+
+    def one_hot(tokens: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if num_classes < 1 or not isinstance(tokens, FakeTensor):
+            return real(tokens, num_classes)
+        if tokens.device.type == "cpu":  # where it looks for the largest value
+            torch.aminmax(tokens)
+        found = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
+        return found.scatter_(-1, tokens.unsqueeze(-1), 1)
+
+    return one_hot
 
 
 def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
