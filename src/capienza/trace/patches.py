@@ -16,8 +16,8 @@ import torch
 import torch._dynamo
 import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim.optimizer import _foreach_supported_types
-from torch.utils._foreach_utils import _foreach_supported_types as _norms_supported_types
+from torch.optim.optimizer import _foreach_supported_types as in_optimizers
+from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised
@@ -179,9 +179,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
+<<<<<<< HEAD
         # With a fake tensor its real constants would be copied, into fake tensors.
         (FakeTensor, "__deepcopy__", _deep_copy),
         (torch.nn.functional, "one_hot", _one_hot(torch.nn.functional.one_hot)),
+=======
+>>>>>>> core
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse("torch.compile")),
         (torch.nn.Module, "compile", refuse("torch.compile")),
@@ -214,6 +217,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     return changes
 
 
+<<<<<<< HEAD
 def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """PyTorch compares with `arange` where it sees a fake tensor; a real one gets zeros and ones (Onehot.cpp)."""
 
@@ -241,14 +245,16 @@ def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
     return copy
 
 
+=======
+>>>>>>> core
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers and the norm of gradients choose their foreach form by the type of tensors, as for real ones."""
-    lists = (_foreach_supported_types, _norms_supported_types)
-    for supported in lists:
-        supported.append(FakeTensor)
+    """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
+    lists: tuple[list[type], ...] = (in_optimizers, in_clipping)
+    for one in lists:
+        one.append(FakeTensor)
     try:
         yield
     finally:
-        for supported in lists:
-            supported.remove(FakeTensor)
+        for one in lists:
+            one.remove(FakeTensor)

@@ -18,12 +18,12 @@ from unittest import mock
 import msgspec
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from truth.counter import Counter
-from truth.programs import Program
 
 from capienza.allocator.events import ALLOC, FREE
 from capienza.trace import run
 from capienza.trace.machine import Machine
+from truth.counter import Counter
+from truth.programs import Program
 
 SEED = 7
 STASH_BYTES = torch.get_rng_state().nbytes
