@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch._dynamo
 import torch.cuda.amp.common
+import torch.nn.attention.flex_attention
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
@@ -38,6 +39,7 @@ LIBRARIES = frozenset(
     }
 )  # fmt: skip
 GIB = 1 << 30
+FLEX = "flex_attention"
 
 
 class _Properties:
@@ -157,11 +159,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         caller = sys._getframe(1).f_globals.get("__name__", "")
         return caller.partition(".")[0] not in LIBRARIES
 
-    def refuse(what: str) -> Callable[..., Any]:
-        def refused(*_args: object, **_kwargs: object) -> Any:
-            raise UsageError(NOT_TRACED(name=what))
+    def refuse(what: object = None, *_args: object, **_kwargs: object) -> Any:
+        is_flex = getattr(what, "__module__", "") == torch.nn.attention.flex_attention.__name__
+        raise UsageError(NOT_TRACED(name=FLEX if is_flex else "torch.compile"))
 
-        return refused
+    def refuse_flex(*_args: object, **_kwargs: object) -> Any:
+        raise UsageError(NOT_TRACED(name=FLEX))
 
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
     properties = _Properties(name, capability, total_bytes)
@@ -179,15 +182,13 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
-<<<<<<< HEAD
-        # With a fake tensor its real constants would be copied, into fake tensors.
-        (FakeTensor, "__deepcopy__", _deep_copy),
+        # It takes another way where it sees a fake tensor.
         (torch.nn.functional, "one_hot", _one_hot(torch.nn.functional.one_hot)),
-=======
->>>>>>> core
         # Compiling under a fake mode silently does nothing.
-        (torch, "compile", refuse("torch.compile")),
-        (torch.nn.Module, "compile", refuse("torch.compile")),
+        (torch, "compile", refuse),
+        (torch.nn.Module, "compile", refuse),
+        # It compiles itself, and libraries hand it to torch.compile.
+        (torch.nn.attention.flex_attention, FLEX, refuse_flex),
     ]
     if tracker.device_type != "cuda":
         return changes
@@ -217,7 +218,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     return changes
 
 
-<<<<<<< HEAD
 def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """PyTorch compares with `arange` where it sees a fake tensor; a real one gets zeros and ones (Onehot.cpp)."""
 
@@ -232,21 +232,6 @@ def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return one_hot
 
 
-def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
-    """`copy.deepcopy` of a fake tensor: the copy of its elements, with its gradient."""
-    copy: torch.Tensor | None = memo.get(id(fake))
-    if copy is None:
-        with torch.no_grad():
-            copy = fake.clone()
-        is_parameter = getattr(fake, "_is_param", False)
-        copy = torch.nn.Parameter(copy, fake.requires_grad) if is_parameter else copy.requires_grad_(fake.requires_grad)
-        copy.grad = None if fake.grad is None else _deep_copy(fake.grad, memo)  # type: ignore[arg-type]
-        memo[id(fake)] = copy
-    return copy
-
-
-=======
->>>>>>> core
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
     """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
