@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -226,7 +226,7 @@ def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
             return real(tokens, num_classes)
         if tokens.device.type == "cpu":  # where it looks for the largest value
             torch.aminmax(tokens)
-        found = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
+        found: torch.Tensor = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
         return found.scatter_(-1, tokens.unsqueeze(-1), 1)
 
     return one_hot
