@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,8 +17,8 @@ import torch._dynamo
 import torch.cuda.amp.common
 import torch.nn.attention.flex_attention
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim.optimizer import _foreach_supported_types
-from torch.utils._foreach_utils import _foreach_supported_types as _norms_supported_types
+from torch.optim.optimizer import _foreach_supported_types as in_optimizers
+from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised
@@ -182,6 +182,8 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
+        # It takes another way where it sees a fake tensor.
+        (torch.nn.functional, "one_hot", _one_hot(torch.nn.functional.one_hot)),
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse),
         (torch.nn.Module, "compile", refuse),
@@ -216,14 +218,28 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     return changes
 
 
+def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """PyTorch compares with `arange` where it sees a fake tensor; a real one gets zeros and ones (Onehot.cpp)."""
+
+    def one_hot(tokens: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if num_classes < 1 or not isinstance(tokens, FakeTensor):
+            return real(tokens, num_classes)
+        if tokens.device.type == "cpu":  # where it looks for the largest value
+            torch.aminmax(tokens)
+        found: torch.Tensor = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
+        return found.scatter_(-1, tokens.unsqueeze(-1), 1)
+
+    return one_hot
+
+
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers and the norm of gradients choose their foreach form by the type of tensors, as for real ones."""
-    lists = (_foreach_supported_types, _norms_supported_types)
-    for supported in lists:
-        supported.append(FakeTensor)
+    """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
+    lists: tuple[list[Any], ...] = (in_optimizers, in_clipping)
+    for one in lists:
+        one.append(FakeTensor)
     try:
         yield
     finally:
-        for supported in lists:
-            supported.remove(FakeTensor)
+        for one in lists:
+            one.remove(FakeTensor)

@@ -36,7 +36,7 @@ UNSEEN = template(
     "{what}: its size is not known before a run ({source})",
     "measure the run on the intended card",
 )
-TOLD = frozenset({"_capienza_shadow", "_capienza_share", "_capienza_assumed"})
+TOLD = frozenset({"_capienza_shadow", "_capienza_routed", "_capienza_below", "_capienza_assumed"})
 Progress = Callable[[int, str, str], None]
 """Told now and then: operations so far, phase, module."""
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -330,7 +330,7 @@ def _may_be_known(out: Any) -> bool:
 
 def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
     """Can the result be known, or assumed? A quick look at the first tensor."""
-    if func in guesses.MARKS or func is guesses.SAME:
+    if func in guesses.MARKS or func in guesses.CHOICES or func is guesses.SAME:
         return True
     for one in args:
         if isinstance(one, torch.Tensor):
