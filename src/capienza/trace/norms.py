@@ -1,4 +1,4 @@
-"""`rms_norm` as a build with CUDA runs it: one kernel, which keeps its input and one factor a row for the backward pass.
+"""`rms_norm` as a build with CUDA runs it: one kernel, which keeps its input and a factor a row for its backward pass.
 
 A build without CUDA has no such kernel: it takes the norm apart into operations that keep five results. Sources:
 aten/src/ATen/native/layer_norm.cpp (`rms_norm_symint` calls the fused kernel unless the weight is of another type, the
@@ -37,7 +37,7 @@ def fused_on_cuda() -> Iterator[None]:
 
 
 def _norm(rows: Tensor, shape: Sequence[int], weight: Tensor | None, eps: float | None) -> Any:
-    return _Fused.apply(rows, shape, weight, eps)  # type: ignore[no-untyped-call]
+    return _Fused.apply(rows, shape, weight, eps)
 
 
 class _Fused(torch.autograd.Function):

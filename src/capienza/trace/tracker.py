@@ -272,11 +272,12 @@ class Tracker(TorchDispatchMode):
         if kind is None:
             kind = self._kinds[func] = _kind(func)
         if kind == WRITES:
-            self._written(func, args, kwargs)
+            self.written(func, args, kwargs)
         elif kind == MAKES or (kind == MAPS and _may_be_known(out) and _may_map(func, args)):
             self._mapped(func, args, kwargs, out)
 
-    def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What an operation in place did to companions."""
         written = (args[place] if place < len(args) else kwargs.get(name) for place, name in _writes(func))
         targets = [one for one in shadow.tensors_in(written) if shadow.of(one) is not None]
         if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
