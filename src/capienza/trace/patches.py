@@ -20,7 +20,7 @@ from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
-from capienza.trace import quantised
+from capienza.trace import quantised, shadow
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -179,12 +179,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
-<<<<<<< HEAD
-        # With a fake tensor its real constants would be copied, into fake tensors.
-        (FakeTensor, "__deepcopy__", _deep_copy),
         (torch.nn.functional, "one_hot", _one_hot(torch.nn.functional.one_hot)),
-=======
->>>>>>> core
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse("torch.compile")),
         (torch.nn.Module, "compile", refuse("torch.compile")),
@@ -217,36 +212,22 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     return changes
 
 
-<<<<<<< HEAD
 def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """PyTorch compares with `arange` where it sees a fake tensor; a real one gets zeros and ones (Onehot.cpp)."""
 
     def one_hot(tokens: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if num_classes < 1 or not isinstance(tokens, FakeTensor):
             return real(tokens, num_classes)
-        if tokens.device.type == "cpu":  # where it looks for the largest value
-            torch.aminmax(tokens)
+        if tokens.device.type == "cpu":  # where it reads the bounds, to refuse what lies outside
+            for bound, value in zip(torch.aminmax(tokens), (0, num_classes - 1), strict=True):
+                shadow.give(bound, shadow.scalar(value))
+                bound.item()
         found = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
         return found.scatter_(-1, tokens.unsqueeze(-1), 1)
 
     return one_hot
 
 
-def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
-    """`copy.deepcopy` of a fake tensor: the copy of its elements, with its gradient."""
-    copy: torch.Tensor | None = memo.get(id(fake))
-    if copy is None:
-        with torch.no_grad():
-            copy = fake.clone()
-        is_parameter = getattr(fake, "_is_param", False)
-        copy = torch.nn.Parameter(copy, fake.requires_grad) if is_parameter else copy.requires_grad_(fake.requires_grad)
-        copy.grad = None if fake.grad is None else _deep_copy(fake.grad, memo)  # type: ignore[arg-type]
-        memo[id(fake)] = copy
-    return copy
-
-
-=======
->>>>>>> core
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
     """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""

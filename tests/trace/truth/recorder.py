@@ -115,7 +115,7 @@ def traced(program: Program, steps: int = 2) -> Curve:
         starts.append((len(tracker.op_names), len(tracker.recording.events[0])))
         step(state)
 
-    with mock.patch.object(torch, "get_rng_state", _stashed), mock.patch.object(torch, "set_rng_state", lambda _: None):
+    with mock.patch.multiple(torch, get_rng_state=_stashed, set_rng_state=mock.Mock()):
         found = run.trace(build, counted, steps=steps, machine=NO_CARD, device_type=run.CPU)
     live = _live(found.recording.events[0])
     first_op, first_event = starts[-1]
