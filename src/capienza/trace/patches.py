@@ -219,7 +219,7 @@ def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         if num_classes < 1 or not isinstance(tokens, FakeTensor):
             return real(tokens, num_classes)
         if tokens.device.type == "cpu":  # where it reads the bounds, to refuse what lies outside
-            for bound, value in zip(torch.aminmax(tokens), (0, num_classes - 1), strict=True):
+            for bound, value in zip(tuple(torch.aminmax(tokens)), (0, num_classes - 1), strict=True):
                 shadow.give(bound, shadow.scalar(value))
                 bound.item()
         found = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
