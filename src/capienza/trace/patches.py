@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
 
 from capienza.errors import UsageError, template
+from capienza.trace import streams
 from capienza.trace.tracker import Tracker
 
 NOT_TRACED = template(
@@ -32,7 +33,8 @@ LIBRARIES = frozenset(
         "timm", "triton", "capienza",
     }
 )  # fmt: skip
-GIB = 1 << 30
+GIVES_OUT_WORK = "torch.distributed"
+"""The part of PyTorch that has to see the GPUs."""
 
 
 class _Properties:
@@ -45,39 +47,12 @@ class _Properties:
         self.gcnArchName = ""
 
 
-class _Nothing:
-    """A stream or an event: it does nothing and waits for nobody."""
-
-    def __init__(self, *_args: object, **_kwargs: object) -> None:
-        self.cuda_stream = self.device_index = self.stream_id = 0
-        self.device = torch.device("cuda", 0)
-
-    def __enter__(self) -> _Nothing:
-        return self
-
-    def __exit__(self, *_told: object) -> None:
-        return None
-
-    def _nothing(self, *_args: object, **_kwargs: object) -> None:
-        return None
-
-    def query(self) -> bool:
-        """It is done."""
-        return True
-
-    def elapsed_time(self, _other: object) -> float:
-        """No time passes."""
-        return 0.0
-
-    record = wait = synchronize = wait_stream = wait_event = record_event = _nothing
-
-
 @contextlib.contextmanager
 def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> Iterator[None]:
     """Inside, the program meets a PyTorch with one CUDA device of that kind."""
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
-            undo.enter_context(_changed(owner, attribute, value))
+            undo.enter_context(changed(owner, attribute, value))
         undo.enter_context(_foreach())
         yield
 
@@ -103,7 +78,7 @@ def hidden_fakes() -> Iterator[None]:
     """Inside, transformers does not notice fake tensors."""
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in hide_fakes():
-            undo.enter_context(_changed(owner, attribute, value))
+            undo.enter_context(changed(owner, attribute, value))
         yield
 
 
@@ -128,7 +103,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     def is_available() -> bool:
         """A program that chooses its device is to choose the GPU; a library would look for more than there is."""
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        return caller.partition(".")[0] not in LIBRARIES
+        return caller.startswith(GIVES_OUT_WORK) or caller.partition(".")[0] not in LIBRARIES
 
     def refuse(what: str) -> Callable[..., Any]:
         def refused(*_args: object, **_kwargs: object) -> Any:
@@ -158,7 +133,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     ]
     if tracker.device_type != "cuda":
         return changes
-    silent = ("synchronize", "set_device", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init")
+    silent = ("synchronize", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init")
     changes += [(cuda, function, nothing) for function in silent]
     # autocast("cuda") switches itself off without CUDA.
     changes.append((torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
@@ -167,7 +142,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "get_device_capability", lambda *_args: capability),
         (cuda, "get_device_properties", lambda *_args: properties),
         (cuda, "get_device_name", lambda *_args: name),
-        (cuda, "current_device", lambda: 0),
         (cuda, "is_available", is_available),
         (cuda, "mem_get_info", lambda *_args: (max(0, total_bytes - live()), total_bytes)),
         (cuda, "memory_allocated", live),
@@ -175,17 +149,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "memory_reserved", live),
         (cuda, "max_memory_reserved", live),
         (cuda, "empty_cache", emptied),
-        (cuda, "Stream", _Nothing),
-        (cuda, "Event", _Nothing),
-        (cuda, "current_stream", _Nothing),
-        (cuda, "default_stream", _Nothing),
-        (cuda, "stream", _Nothing),
     ]
-    return changes
+    return changes + streams.changes(tracker.place)
 
 
 @contextlib.contextmanager
-def _changed(owner: Any, attribute: str, value: Any) -> Iterator[None]:
+def changed(owner: Any, attribute: str, value: Any) -> Iterator[None]:
     had, before = attribute in vars(owner), getattr(owner, attribute)
     setattr(owner, attribute, value)
     try:

@@ -21,6 +21,7 @@ from capienza.trace.guesses import Guess, Routing
 from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import Scene
+from capienza.trace.streams import Place
 from capienza.trace.tracker import TraceLimit, Tracker
 
 State = TypeVar("State")
@@ -73,9 +74,11 @@ def trace(
     routing: Routing = "balanced",
     most_ops: int = 0,
     most_seconds: float = 0,
+    around: Callable[[Place, str], contextlib.AbstractContextManager[object]] | None = None,
 ) -> Traced:
     """Build the program's state and run its step so many times, all on fake tensors.
 
+    `around` is put in place before the program is built, for a kind of device, and taken away after it.
     Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
     with an error or does not end.
     """
@@ -93,7 +96,7 @@ def trace(
     began = time.monotonic()
     _running.append(tracker)
     try:
-        with _stage(tracker, machine, chosen):
+        with _stage(tracker, machine, chosen, around):
             _play(tracker, build, step, steps)
             scene.label()
     except TraceLimit:
@@ -149,7 +152,12 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
 
 
 @contextlib.contextmanager
-def _stage(tracker: Tracker, machine: Machine, chosen: Counter[str]) -> Iterator[None]:
+def _stage(
+    tracker: Tracker,
+    machine: Machine,
+    chosen: Counter[str],
+    around: Callable[[Place, str], contextlib.AbstractContextManager[object]] | None,
+) -> Iterator[None]:
     """Everything that has to be in place; all of it is taken away again."""
     with contextlib.ExitStack() as stack:
         if tracker.device_type == CUDA:
@@ -157,6 +165,8 @@ def _stage(tracker: Tracker, machine: Machine, chosen: Counter[str]) -> Iterator
             stack.enter_context(installed(machine.capability, lambda choice, _call: _choose(chosen, choice)))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
+        if around is not None:
+            stack.enter_context(around(tracker.place, tracker.device_type))
         stack.enter_context(tracker.scene.watching())
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(tracker)

@@ -20,6 +20,7 @@ from capienza.trace import guesses, shadow
 from capienza.trace.guesses import Guesses, Routing
 from capienza.trace.recording import Recording
 from capienza.trace.scene import Scene
+from capienza.trace.streams import Place
 
 aten = torch.ops.aten
 PRIM_DEVICE = torch.ops.prim.device.default
@@ -54,6 +55,7 @@ class Tracker(TorchDispatchMode):
         super().__init__()
         self.device_type = device_type
         self.scene = scene
+        self.place = Place()
         self.recording: Recording = scene.recording
         self.guesses = Guesses(routing)
         self.lives: dict[int, _Life] = {}
@@ -116,8 +118,9 @@ class Tracker(TorchDispatchMode):
             return life.block
         life = _Life(storage, self._died)
         life.key = key
+        index, scene = device.index or 0, self.scene
         life.block = self.recording.allocate(
-            storage.nbytes(), device.index or 0, self.scene.module_now(), self.scene.category(), str(func)
+            storage.nbytes(), index, scene.module_now(), scene.category(), str(func), self.place.stream(index)
         )
         self.lives[key] = life
         return life.block
@@ -130,8 +133,9 @@ class Tracker(TorchDispatchMode):
         recording, block, size = self.recording, life.block, storage.nbytes()
         if recording.sizes[block] == size:
             return
+        index, category = recording.devices[block], recording.categories[block]
         life.block = recording.allocate(
-            size, recording.devices[block], self.scene.module_now(), recording.categories[block], "resize_"
+            size, index, self.scene.module_now(), category, "resize_", self.place.stream(index)
         )
         recording.free(block)
 
