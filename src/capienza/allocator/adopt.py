@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby, pairwise
 
 from capienza.allocator.allocator import Allocator
 from capienza.allocator.blocks import Block, FreeList, Pool
 from capienza.allocator.expandable import RANGE_PAGES
-from capienza.allocator.start import Range
+from capienza.allocator.start import Range, Start
 
 DEFAULT_POOL = (0, 0)
 
 
-def adopt(state: Allocator, ranges: Sequence[Range]) -> dict[int, Block]:
+def adopt(state: Allocator, start: Start) -> dict[int, Block]:
     """Put segments with their blocks into an empty allocator; the blocks that live, by address.
 
     Ranges of expandable segments of one pool, stream and smallness become one segment: where one of them begins and
     ends in addresses is not recorded.
     """
     alive: dict[int, Block] = {}
+    ranges = start.ranges
     pieces = [one for one in ranges if one.is_expandable]
     for one in ranges:
         if not one.is_expandable:
@@ -27,9 +28,9 @@ def adopt(state: Allocator, ranges: Sequence[Range]) -> dict[int, Block]:
             chain = _chain(home, one, None, alive)
             if not chain[0].active and chain[0].is_whole:
                 state.device.whole_free_bytes += one.size
-    pieces.sort(key=_group)
-    for _, group in groupby(pieces, key=_group):
-        _adopt_expandable(state, list(group), alive)
+    pieces.sort(key=lambda one: (one.group, one.address))
+    for group, parts in groupby(pieces, key=lambda one: one.group):
+        _adopt_expandable(state, list(parts), start.floors.get(group), alive)
     state.device.reserved_bytes += sum(one.size for one in ranges)
     for block in alive.values():
         state.active += block.size
@@ -40,10 +41,6 @@ def adopt(state: Allocator, ranges: Sequence[Range]) -> dict[int, Block]:
             if stretch.is_waiting:
                 state.let_go(alive[address])
     return alive
-
-
-def _group(one: Range) -> tuple[tuple[int, int], int, bool, int]:
-    return one.pool, one.stream, one.is_small, 0
 
 
 def home_of(state: Allocator, one: Range) -> FreeList:
@@ -62,26 +59,30 @@ def pool_of(state: Allocator, recorded: tuple[int, int]) -> Pool:
     return state.private_pools.setdefault(number, Pool(number))
 
 
-def _adopt_expandable(state: Allocator, pieces: list[Range], alive: dict[int, Block]) -> None:
-    pieces.sort(key=lambda one: one.address)
+def _adopt_expandable(state: Allocator, pieces: list[Range], floor: int | None, alive: dict[int, Block]) -> None:
     home, base = home_of(state, pieces[0]), pieces[0].address
     last: Block | None = None
+    if floor is not None and floor < base and (base - floor) % home.page_bytes == 0:
+        base, last = floor, Block(home, floor, base - floor, floor)
+        last.mapped = False
+        home.add_unmapped(last)
     for one in pieces:
-        if last is not None:
-            last = _add_unmapped(home, last, one.address - (last.address + last.size), base)
+        gap = 0 if last is None else one.address - (last.address + last.size)
+        if last is not None and gap:
+            last = _add_unmapped(last, gap)
         chain = _chain(home, one, base, alive)
         if last is not None:
             last.next, chain[0].previous = chain[0], last
         last = chain[-1]
     assert last is not None
-    _add_unmapped(home, last, home.page_bytes * RANGE_PAGES, base)
+    _add_unmapped(last, home.page_bytes * RANGE_PAGES)
 
 
-def _add_unmapped(home: FreeList, after: Block, size: int, base: int) -> Block:
-    block = Block(home, after.address + after.size, size, base)
+def _add_unmapped(after: Block, size: int) -> Block:
+    block = Block(after.home, after.address + after.size, size, after.base)
     block.mapped = False
     block.place_after(after)
-    home.add_unmapped(block)
+    block.home.add_unmapped(block)
     return block
 
 

@@ -76,7 +76,8 @@ class Comparison(msgspec.Struct, frozen=True):
     @property
     def is_same(self) -> bool:
         """Whether the model asked the device for the same at the same moments, and holds the same at the end."""
-        return not self.difference_count and self.recorded == self.modelled and not self.segments_only_recorded
+        same_segments = not self.segments_only_recorded and not self.segments_only_modelled
+        return not self.difference_count and self.recorded == self.modelled and same_segments
 
 
 def compare(segments: Sequence[Segment], entries: Sequence[Entry], settings: Settings, device: int = 0) -> Comparison:
@@ -123,7 +124,7 @@ class _Walk:
         start = state_at_start(segments, entries, settings)
         self.lost = start.lost_blocks
         self.state = Allocator(settings)
-        self.blocks = adopt(self.state, start.ranges)
+        self.blocks = adopt(self.state, start)
         self.let_go = {block.address: self.blocks.pop(block.address) for block in list(self.state.waiting)}
         self.calls: list[Call] = []
         self.device = self.state.device
@@ -146,7 +147,7 @@ class _Walk:
                 pending.append(entry)
             elif action in GIVES:
                 self.recorded_bytes -= entry.size
-                self._give_back(entry, is_first=not pending or pending[-1].action not in GIVES)
+                self._give_back(entry, is_first=index == 0 or entries[index - 1].action not in GIVES)
                 pending.append(entry)
             elif action == "alloc":
                 self._allocate(entry, next((one.addr for one in pending if one.action in TAKES), None))

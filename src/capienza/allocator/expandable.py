@@ -11,7 +11,7 @@ from __future__ import annotations
 from capienza.allocator.blocks import Block, FreeList
 from capienza.allocator.device import SEGMENT_MAP, SEGMENT_UNMAP, Device
 
-RANGE_PAGES = 2**40
+RANGE_PAGES = 2**20
 """The real range spans 9/8 of the device's memory; a longer one differs only where that much is mapped to and fro."""
 
 
@@ -39,7 +39,7 @@ def _find_room(home: FreeList, size: int, device: Device) -> Block:
             start = before
         if _room(start, size) >= size:
             return start
-    span = home.page_bytes * RANGE_PAGES
+    span = home.page_bytes * max(RANGE_PAGES, -(-size // home.page_bytes))
     block = Block(home, device.next_address, span, base=device.next_address)
     block.mapped = False
     device.next_address += span

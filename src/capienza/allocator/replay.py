@@ -136,7 +136,7 @@ def replay(
             if gone is not None:
                 state.let_go(gone)
         elif code in (BEGIN_POOL, END_POOL, RELEASE_POOL):
-            if not _switch_pool(state, code, block, size):
+            if not switch_pool(state, code, block, size):
                 raise InputError(BAD_POOL(event=index, pool=block))
         else:
             raise InputError(BAD_CODE(event=index, code=code))
@@ -192,7 +192,7 @@ def _out_of_memory(state: Allocator, event: int, phase: str, size: int) -> OutOf
     )
 
 
-def _switch_pool(state: Allocator, code: int, number: int, is_capture: int) -> bool:
+def switch_pool(state: Allocator, code: int, number: int, is_capture: int) -> bool:
     """Open, close or release a private pool; whether that can be done now."""
     opened = [pool.number for pool, _ in state.open_pools]
     if code == BEGIN_POOL:

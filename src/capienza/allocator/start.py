@@ -21,6 +21,9 @@ from capienza.allocator.recording import ALLOCATED, WAITING, Entry, Segment
 from capienza.allocator.settings import Settings
 from capienza.allocator.sizes import SMALL_SEGMENT, SMALL_SIZE, rounded_bytes
 
+Group = tuple[tuple[int, int], int, bool]
+"""Pool, stream, and whether the blocks are small."""
+
 
 class Stretch(msgspec.Struct):
     """A block that lives at the beginning; `size` is 0 where only what was asked for is known."""
@@ -41,11 +44,18 @@ class Range(msgspec.Struct):
     is_expandable: bool
     blocks: dict[int, Stretch]
 
+    @property
+    def group(self) -> Group:
+        """Whose segment it is part of, if that is expandable."""
+        return self.pool, self.stream, self.is_small
+
 
 class Start(msgspec.Struct):
     """What stood there before the first event."""
 
     ranges: list[Range]
+    floors: dict[Group, int]
+    """The lowest address that an expandable segment of this group is seen to map."""
     lost_blocks: int
     """Blocks that the history frees and that lie in no segment: the snapshot and its history do not agree."""
 
@@ -75,7 +85,13 @@ def state_at_start(segments: Sequence[Segment], entries: Sequence[Entry], settin
         _undo(entry, ranges, blocks)
     ordered = sorted(ranges.values(), key=lambda one: one.address)
     _learn_ends(ordered, blocks, entries)
-    return Start(ordered, _place(ordered, blocks, settings))
+    floors: dict[Group, int] = {}
+    for entry in entries:
+        if entry.action == SEGMENT_MAP:
+            # A pool of small blocks maps one page at a time.
+            group = entry.pool_id, entry.stream, entry.size == SMALL_SEGMENT
+            floors[group] = min(floors.get(group, entry.addr), entry.addr)
+    return Start(ordered, floors, _place(ordered, blocks, settings))
 
 
 def _undo(entry: Entry, ranges: dict[int, Range], blocks: dict[int, Stretch]) -> None:
@@ -132,7 +148,8 @@ def _learn_ends(ordered: Sequence[Range], blocks: dict[int, Stretch], entries: S
         if entry.action == "alloc":
             place = bisect_left(alive, entry.addr)
             before = alive[place - 1] if place else -1
-            if before in unknown and bisect_right(starts, before) == bisect_right(starts, entry.addr):
+            one = ordered[bisect_right(starts, before) - 1]
+            if before in unknown and one.address <= before and entry.addr < one.address + one.size:
                 blocks[before].size = entry.addr - before
                 unknown.remove(before)
             if alive[place : place + 1] != [entry.addr]:

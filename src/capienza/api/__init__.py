@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from capienza.api.recording import evidence_list as evidence_list
     from capienza.api.recording import evidence_show as evidence_show
     from capienza.api.recording import evidence_verify as evidence_verify
+    from capienza.api.replaying import trace_replay as trace_replay
     from capienza.api.ruling import rules as rules
     from capienza.api.signing import decision_document as decision_document
     from capienza.api.sizing import size as size
@@ -70,6 +71,7 @@ _HOMES = {
     "plan": "planning",
     "rules": "ruling",
     "size": "sizing",
+    "trace_replay": "replaying",
     "validate": "validating",
 }
 
@@ -101,6 +103,7 @@ __all__ = [
     "plan",
     "rules",
     "size",
+    "trace_replay",
     "validate",
 ]
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "measure": ("capienza.cli.measure", "Run a command, read its counters, and seal them as a record."),
     "diagnose": ("capienza.cli.diagnose", "Which phase of a run failed, from its log, and what explains it."),
     "alternatives": ("capienza.cli.alternatives", "Exactly one change each: what it does to every phase."),
+    "trace": ("capienza.cli.trace", "A recording of a real card beside the model of PyTorch's allocator."),
     "validate": ("capienza.cli.validate", "The predictor against measured cases."),
     "calibrate": ("capienza.cli.calibrate", "Recompute the ceilings from measured cases."),
     "card": ("capienza.cli.card", "Write, check and document workload cards."),

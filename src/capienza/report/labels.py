@@ -52,6 +52,14 @@ ENTRY_LABELS = {
     "offloaded_weights": mark("weights kept on the host"),
     "offloaded_states": mark("optimizer states on the host"),
     "kv_swap": mark("swap space of the cache"),
+    "buffers": mark("buffers"),
+    "inputs": mark("inputs"),
+    "temporaries": mark("temporaries"),
+    "recomputed_activations": mark("activations, recomputed"),
+    "kernel_scratch": mark("scratch inside kernels"),
+    "workspaces": mark("workspaces"),
+    "rounding": mark("rounding to blocks"),
+    "cached": mark("cached by the allocator"),
 }
 
 INPUT_LABELS = {

@@ -1,41 +1,31 @@
 """`scaled_dot_product_attention` on fake `cuda` tensors, as a CUDA build of PyTorch runs it.
 
-A build without CUDA has no rule for choosing a kernel and falls to the plain formula (fp32 copies, L x S scores). Here a
-Python kernel takes the operator's place while `installed` is active: it chooses (`attention_rules`), prepares the
-operands as the composite does in C++ (aten/src/ATen/native/transformers/attention.cpp, read at 2.13) and calls the fused
-operator, whose fake kernel PyTorch ships. Registered below autograd's entry point, so C++ callers pass through it too.
-
-Two things that fake kernels do differently from CUDA are corrected: the plain formula adds the mask in place
-(attention.cpp does it out of place for tensor subclasses only), and the efficient kernel returns its seed and offset on
-the CPU (transformers/cuda/attention.cu, `_efficient_attention_forward`).
+A build without CUDA has no rule for choosing a kernel and falls to the plain formula (fp32 copies, L x S scores).
+Here a Python kernel takes the operator's place while `installed` is active: it chooses (`attention_rules`) and calls
+the fused operator, whose fake kernel PyTorch ships (`attention_run`). C++ callers pass through it too. In inference
+mode a dispatch mode sees the whole operator first: it must take it apart (`decompose`) to see what is inside.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch._subclasses import fake_impls
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from capienza.trace.attention_call import CUDNN, EFFICIENT, FLASH, KERNELS, MATH, Call, Choice, Machine, Operand
+from capienza.trace.attention_call import CUDNN, EFFICIENT, FLASH, MATH, Call, Choice, Machine, Operand
+from capienza.trace.attention_fakes import outputs_as_on_cuda
 from capienza.trace.attention_rules import choose
+from capienza.trace.attention_run import RUN, Given, additive, empty
 
 OPERATOR = "scaled_dot_product_attention"
 DISPATCH_KEYS = ("AutogradCUDA", "CUDA")
 NO_KERNEL = "No available kernel. Aborting execution."
-FLASH_HEAD_STEP, MASK_STEP, MASK_PAD = 8, 8, 8
-"""Elements: heads are padded for flash; rows of a mask for the efficient kernel (16 and 16 before 2.6)."""
-LOGSUMEXP_STEP = 32
-"""Queries: the efficient kernel keeps sums for a multiple of them (mem_eff_attention/kernel_forward.h, `kAlignLSE`)."""
 
-aten = torch.ops.aten
 Report: TypeAlias = Callable[[Choice, Call], None]
 _PRIORITY = {1: FLASH, 2: EFFICIENT, 0: MATH, 3: CUDNN}
 
@@ -67,35 +57,34 @@ def installed(
     ) -> Tensor:
         _check(query, key, value, attn_mask)
         if 0 in (query.numel(), key.numel(), value.numel()):
-            return _empty(query, key, value)
-        call = described(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+            return empty(query, key, value)
+        call = described((query, key, value), attn_mask, dropout_p, is_causal, enable_gqa)
         choice = choose(call, _machine(capability, release, cudnn, order_before))
         on_choice(choice, call)
         if choice.kernel is None:
             raise RuntimeError(NO_KERNEL)
-        run = _RUN[choice.kernel]
-        return run(query, key, value, _additive(attn_mask, query.dtype), dropout_p, is_causal, scale, enable_gqa)
+        mask = additive(attn_mask, query.dtype)
+        return RUN[choice.kernel](Given(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa))
 
-    library = torch.library.Library("aten", "IMPL")
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            for key in DISPATCH_KEYS:
-                library.impl(OPERATOR, attention, key)
-        with _seeds_on_cpu():
+            for dispatch_key in DISPATCH_KEYS:
+                library.impl(OPERATOR, attention, dispatch_key)  # type: ignore[no-untyped-call]
+        with outputs_as_on_cuda(), _in_place_of_the_composite(attention):
             yield
     finally:
-        library._destroy()
+        library._destroy()  # type: ignore[no-untyped-call]
 
 
-def described(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, is_causal: bool, enable_gqa: bool
-) -> Call:
-    """The call, without its tensors."""
+def described(inputs: Sequence[Tensor], mask: Tensor | None, dropout: float, is_causal: bool, enable_gqa: bool) -> Call:
+    """The call of query, key and value, without its tensors."""
+    query, key, value = map(_operand, inputs)
     return Call(
-        _operand(query),
-        _operand(key),
-        _operand(value),
+        query,
+        key,
+        value,
         None if mask is None else _operand(mask),
         float(dropout),
         is_causal,
@@ -112,7 +101,7 @@ def _operand(tensor: Tensor) -> Operand:
         tensor.stride(),
         str(tensor.dtype).removeprefix("torch."),
         tensor.requires_grad,
-        tensor.storage_offset(),
+        int(tensor.storage_offset()),
     )
 
 
@@ -163,159 +152,16 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> No
         raise RuntimeError(message)
 
 
-def _empty(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    out = torch.zeros((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=query.device)
-    return out + (query.sum() + key.sum() + value.sum()) * 0
-
-
-def _additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """A boolean mask as one that is added."""
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    return torch.where(mask, 0.0, torch.scalar_tensor(-math.inf, dtype=dtype, device=mask.device))
-
-
-def _needs_logsumexp(*operands: Tensor) -> bool:
-    return torch.is_grad_enabled() and any(operand.requires_grad for operand in operands)
-
-
-def _flash(
-    query: Tensor, key: Tensor, value: Tensor, _mask: Any, dropout: float, causal: bool, scale: float | None, _gqa: bool
-) -> Tensor:
-    size = query.shape[-1]
-    scale = 1 / math.sqrt(size) if scale is None else scale
-    padded = [_padded(operand, FLASH_HEAD_STEP) for operand in (query, key, value)]
-    out: Tensor = aten._scaled_dot_product_flash_attention(*padded, dropout, causal, False, scale=scale)[0]
-    return out if out.shape[-1] == size else out[..., :size]
-
-
-def _padded(operand: Tensor, step: int) -> Tensor:
-    missing = -operand.shape[-1] % step
-    return torch.constant_pad_nd(operand, [0, missing]) if missing else operand
-
-
-def _cudnn(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    _gqa: bool,
-) -> Tensor:
-    wants = _needs_logsumexp(query, key, value)
-    out: Tensor = aten._scaled_dot_product_cudnn_attention(
-        query, key, value, mask, wants, dropout, causal, False, scale=scale
-    )[0]
-    return out
-
-
-def _efficient(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    gqa: bool,
-) -> Tensor:
-    wants = _needs_logsumexp(query, key, value)
-    key, value = _grouped(query, key, value, gqa)
-    if mask is not None:
-        mask = _aligned(mask).expand(*query.shape[:3], key.shape[2])
-    out: Tensor = aten._scaled_dot_product_efficient_attention(
-        query, key, value, mask, wants, dropout, causal, scale=scale
-    )[0]
-    return out
-
-
-def _aligned(mask: Tensor) -> Tensor:
-    """A mask whose rows begin at multiples of 8 elements: padded, then seen without the padding."""
-    if mask.stride(-1) == 1 and all(stride % MASK_STEP == 0 for stride in mask.stride()[:-1]):
-        return mask
-    size = mask.shape[-1]
-    # A whole step is added even where the size is a multiple: that is what `pad_bias` does.
-    return torch.constant_pad_nd(mask, [0, MASK_PAD - size % MASK_PAD])[..., :size]
-
-
-def _grouped(query: Tensor, key: Tensor, value: Tensor, gqa: bool) -> tuple[Tensor, Tensor]:
-    """Key and value with as many heads as the query."""
-    if not gqa or query.shape[-3] == key.shape[-3] == value.shape[-3]:
-        return key, value
-    heads = query.shape[-3]
-    return key.repeat_interleave(heads // key.shape[-3], -3), value.repeat_interleave(heads // value.shape[-3], -3)
-
-
-def _plain(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    gqa: bool,
-) -> Tensor:
-    """The formula, as `_scaled_dot_product_attention_math` computes it: half types in fp32, mask added in place."""
-    dtype = query.dtype
-    if dtype in (torch.float16, torch.bfloat16) and not torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
-        query, key, value = query.float(), key.float(), value.float()
-    factor = math.sqrt(abs(scale) if scale is not None else 1 / math.sqrt(query.shape[-1]))
-    query = query * (-factor if scale is not None and scale < 0 else factor)
-    if causal:
-        if mask is not None:
-            message = "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-            raise RuntimeError(message)
-        shape = (query.shape[-2], key.shape[-2])
-        mask = _additive(torch.ones(shape, dtype=torch.bool, device=query.device).tril(), query.dtype)
-    key, value = _grouped(query, key, value, gqa)
-    scores = query @ (key.transpose(-2, -1) * factor)
-    if mask is not None:
-        scores.add_(mask)
-    scores = torch._safe_softmax(scores, -1)
-    if dropout > 0:
-        scores = torch.dropout(scores, dropout, True)
-    return (scores @ value).to(dtype)
-
-
-_RUN: dict[str, Callable[..., Tensor]] = dict(zip(KERNELS, (_flash, _efficient, _plain, _cudnn), strict=True))
-
-
 @contextlib.contextmanager
-def _seeds_on_cpu() -> Iterator[None]:
-    """While active, the fake efficient kernel returns seed and offset where CUDA returns them."""
-    operator = aten._scaled_dot_product_efficient_attention.default
-    table = fake_impls.op_implementations_dict
-    before = table.get(operator)
-
-    def efficient(
-        mode: FakeTensorMode,
-        _operator: Any,
-        query: Tensor,
-        _key: Tensor,
-        value: Tensor,
-        _bias: Tensor | None,
-        logsumexp: bool,
-        *_more: Any,
-        **_options: Any,
-    ) -> tuple[Tensor, ...]:
-        batch, heads, queries, _ = query.shape
-        rows = math.ceil(queries / LOGSUMEXP_STEP) * LOGSUMEXP_STEP if logsumexp else 0
-        with mode:
-            out = torch.empty((batch, queries, heads, value.shape[-1]), dtype=query.dtype, device=query.device)
-            sums = torch.empty((batch, heads, rows), dtype=torch.float32, device=query.device)
-            seed, offset = (torch.empty((), dtype=torch.int64) for _ in range(2))
-        return out.transpose(1, 2), sums, seed, offset
-
-    FakeTensorMode.cache_clear()
-    table[operator] = efficient
+def _in_place_of_the_composite(attention: Callable[..., Tensor]) -> Iterator[None]:
+    """While active, that function is also what the operator is taken apart into, as in inference mode."""
+    kernels = torch.ops.aten.scaled_dot_product_attention.default.py_kernels
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    before = kernels.get(key)
+    kernels[key] = attention
     try:
         yield
     finally:
-        if before is None:
-            table.pop(operator, None)
-        else:
-            table[operator] = before
-        FakeTensorMode.cache_clear()
+        kernels.pop(key)
+        if before is not None:
+            kernels[key] = before

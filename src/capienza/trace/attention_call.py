@@ -1,7 +1,7 @@
 """What a call of scaled dot product attention looks like, and the card and build that would run it. No torch needed.
 
-B batch, H heads of the query, G heads of key and value, L queries, S keys, E size of a head of query and key, V of value.
-Strides and offsets count elements.
+B batch, H heads of the query, G heads of key and value, L queries, S keys, E size of a head of query and key, V size of
+a head of value. Strides and offsets count elements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which kernel PyTorch runs for `scaled_dot_product_attention` on a CUDA card.
 
-PyTorch asks the kernels in an order; the first whose conditions all hold runs the call. The conditions, and the order in
-which they are tested, are those of `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` (cited below as sdp_utils.cpp,
+PyTorch asks the kernels in an order; the first whose conditions all hold runs the call. The conditions, and the order
+in which they are tested, are those of `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` (cited as sdp_utils.cpp;
 at pytorch commit 001f694a, and as it was about 2.9 and 2.12) and of `.../transformers/sdp_utils_cpp.h` (2.13.0, shipped
 in the wheel). They were read, not run: no choice here was compared with a card.
 
@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
-from capienza.errors import Message, Parameter, Template, template
+from capienza.errors import Message, Parameter, Template
+from capienza.trace import attention_reasons as why
 from capienza.trace.attention_call import (
     CUDNN,
     EFFICIENT,
@@ -36,55 +37,9 @@ from capienza.trace.attention_call import (
     Refusal,
 )
 
-SWITCHED_OFF = template("trace.attention.switched-off", "the program switched it off")
-NOT_4D = template(
-    "trace.attention.not-4d", "query, key and value have {query}, {key} and {value} dimensions; it needs 4"
-)
-HAS_MASK = template("trace.attention.mask", "it takes no mask")
-HEAD_SIZES = template(
-    "trace.attention.head-sizes", "heads of {query}, {key} and {value} (query, key, value): it needs {accepted}"
-)
-CAPABILITY = template(
-    "trace.attention.capability", "it runs on compute capability {lowest} to {highest}, not on {found}"
-)
-TRAINING_HEAD = template(
-    "trace.attention.training-head",
-    "on compute capability {found} it does not train heads of {size} (193 to 224, or above 224 with dropout)",
-)
-CAUSAL_LENGTHS = template(
-    "trace.attention.causal-lengths", "with is_causal it needs as many queries as keys, not {queries} and {keys}"
-)
-TYPE = template("trace.attention.type", "types {query}, {key} and {value}: on this card it takes {accepted}")
-BATCHES = template("trace.attention.batches", "batches of {query}, {key} and {value} (query, key, value) differ")
-HEADS = template(
-    "trace.attention.heads", "{query}, {key} and {value} heads (query, key, value) differ, and enable_gqa is not set"
-)
-GROUPS = template(
-    "trace.attention.groups", "{query} heads of query over {key} and {value} of key and value cannot be grouped"
-)
-NO_GROUPS = template("trace.attention.no-groups", "it takes no grouped heads ({query} over {key})")
-EMPTY = template("trace.attention.empty", "no query or no key")
-STRIDE = template("trace.attention.stride", "the last dimension of query, key, value or mask is not contiguous")
-ALIGNMENT = template("trace.attention.alignment", "query, key or value does not begin at a multiple of {bytes} bytes")
-NESTED = template("trace.attention.nested", "nested tensors")
-MASK_SHAPE = template("trace.attention.mask-shape", "a mask of {found} does not spread to {accepted}")
-MASK_GRADIENT = template("trace.attention.mask-gradient", "a gradient is asked of the mask")
-NOT_DETERMINISTIC = template("trace.attention.not-deterministic", "deterministic algorithms are asked for")
-DROPOUT = template("trace.attention.dropout", "a dropout of {found}: it takes {accepted}")
-CUDNN_RELEASE = template("trace.attention.cudnn-release", "cuDNN {found} has no such kernel")
-LENGTHS = template("trace.attention.lengths", "{queries} queries and {keys} keys: it needs {accepted}")
-TOO_MANY = template("trace.attention.too-many", "a batch of {batch} or {heads} heads: it takes at most {accepted}")
-
-CUDNN_ASSUMED = template(
-    "trace.attention.cudnn-assumed", "cuDNN {version} is assumed: the one that PyTorch {release} is built with"
-)
-RULE_UNVERIFIED = template(
-    "trace.attention.rule-unverified",
-    "this rule changed about PyTorch {release}; which of the two holds is not verified",
-)
-
 BUNDLED_CUDNN = {(2, 6): 90100, (2, 7): 90501, (2, 8): 91002, (2, 9): 91002, (2, 10): 91002, (2, 11): 91900}
-"""cuDNN of the wheels of the package index. 2.13: nvidia-cudnn-cu13 9.20.0.48; 2.11: above 9.15 (transformers 48163)."""
+"""cuDNN of the published wheels. 2.13 needs nvidia-cudnn-cu13 9.20.0.48; that of 2.11 is above 9.15 (transformers
+pull request 48163); the others are recalled, not verified."""
 NEWEST_BUNDLED_CUDNN = 92000
 LARGEST_FUSED_HEAD = 256
 CUDNN_GRID_LIMIT = 65535
@@ -95,10 +50,10 @@ Rule: TypeAlias = Callable[[Call, Machine], Reason]
 
 def choose(call: Call, machine: Machine) -> Choice:
     """The kernel for this call. Asks in PyTorch's order; `math` takes everything unless it is switched off."""
-    refused = []
+    refused: list[Refusal] = []
     for kernel in order(machine):
         if kernel == MATH:
-            reason = None if MATH in machine.enabled else SWITCHED_OFF()
+            reason = None if MATH in machine.enabled else why.SWITCHED_OFF()
         else:
             reason = next(_reasons(kernel, call, machine), None)
         if reason is None:
@@ -140,44 +95,44 @@ def _assumptions(kernel: str | None, call: Call, machine: Machine) -> Iterator[M
     if major in (9, 10) and machine.cudnn is None and CUDNN in machine.enabled and machine.order is None:
         release = cudnn_release(machine)
         version = f"{release // 10000}.{release // 100 % 100}.{release % 100}"
-        yield CUDNN_ASSUMED(version=version, release=_dotted(machine.torch))
+        yield why.CUDNN_ASSUMED(version=version, release=_dotted(machine.torch))
     if machine.torch[:2] == (2, 9) and kernel == CUDNN:
-        yield RULE_UNVERIFIED(release="2.9")
+        yield why.RULE_UNVERIFIED(release="2.9")
     wide_head = 128 < max(call.query.shape[-1], call.value.shape[-1]) <= LARGEST_FUSED_HEAD
     if wide_head and machine.torch[:2] == (2, 13) and prefers_cudnn(machine) and CUDNN in machine.enabled:
-        yield RULE_UNVERIFIED(release="2.13")
+        yield why.RULE_UNVERIFIED(release="2.13")
 
 
 def _is_on(kernel: str, _call: Call, machine: Machine) -> Reason:
-    return None if kernel in machine.enabled else SWITCHED_OFF()
+    return None if kernel in machine.enabled else why.SWITCHED_OFF()
 
 
 def _has_four_dimensions(call: Call, _machine: Machine) -> Reason:
     found = {name: len(operand.shape) for name, operand in _inputs(call).items()}
-    return None if set(found.values()) == {4} else NOT_4D(**found)
+    return None if set(found.values()) == {4} else why.NOT_4D(**found)
 
 
 def _is_not_nested(call: Call, _machine: Machine) -> Reason:
     # A fused kernel takes nested tensors under conditions on their sizes, which a trace does not know.
-    return NESTED() if call.is_nested else None
+    return why.NESTED() if call.is_nested else None
 
 
 def _has_no_mask(call: Call, _machine: Machine) -> Reason:
-    return None if call.mask is None else HAS_MASK()
+    return None if call.mask is None else why.HAS_MASK()
 
 
 def _has_flash_heads(call: Call, _machine: Machine) -> Reason:
     size = call.query.shape[-1]
     if size == call.key.shape[-1] == call.value.shape[-1] and size <= LARGEST_FUSED_HEAD:
         return None
-    return _told(HEAD_SIZES, call, -1, accepted="equal sizes, at most 256")
+    return _told(why.HEAD_SIZES, call, -1, accepted="equal sizes, at most 256")
 
 
 def _is_within(lowest: tuple[int, int], _call: Call, machine: Machine) -> Reason:
     highest = (12, 1) if machine.torch >= (2, 7) else (9, 0)
     if lowest <= machine.capability <= highest:
         return None
-    return CAPABILITY(lowest=_dotted(lowest), highest=_dotted(highest), found=_dotted(machine.capability))
+    return why.CAPABILITY(lowest=_dotted(lowest), highest=_dotted(highest), found=_dotted(machine.capability))
 
 
 def _trains_such_heads(call: Call, machine: Machine) -> Reason:
@@ -187,12 +142,12 @@ def _trains_such_heads(call: Call, machine: Machine) -> Reason:
         return None
     if size <= 192 or (size > 224 and call.dropout == 0):
         return None
-    return TRAINING_HEAD(found=_dotted(machine.capability), size=size)
+    return why.TRAINING_HEAD(found=_dotted(machine.capability), size=size)
 
 
 def _is_square_if_causal(call: Call, _machine: Machine) -> Reason:
     queries, keys = call.query.shape[-2], call.key.shape[-2]
-    return CAUSAL_LENGTHS(queries=queries, keys=keys) if call.is_causal and queries != keys else None
+    return why.CAUSAL_LENGTHS(queries=queries, keys=keys) if call.is_causal and queries != keys else None
 
 
 def _has_type(ampere: tuple[str, ...], older: tuple[str, ...], call: Call, machine: Machine) -> Reason:
@@ -200,33 +155,32 @@ def _has_type(ampere: tuple[str, ...], older: tuple[str, ...], call: Call, machi
     found = {name: operand.dtype for name, operand in _inputs(call).items()}
     if len(set(found.values())) == 1 and call.query.dtype in accepted:
         return None
-    return TYPE(accepted=", ".join(accepted), **found)
+    return why.TYPE(accepted=", ".join(accepted), **found)
 
 
 def _has_matching_heads(kernel: str, call: Call, machine: Machine) -> Reason:
     query, key, value = call.query.shape, call.key.shape, call.value.shape
     if not query[0] == key[0] == value[0]:
-        return _told(BATCHES, call, 0)
+        return _told(why.BATCHES, call, 0)
     takes_groups = kernel != EFFICIENT or machine.torch >= (2, 14)
     if not (call.enable_gqa and takes_groups):
         if query[1] == key[1] == value[1]:
             return None
-        return NO_GROUPS(query=query[1], key=key[1]) if call.enable_gqa else _told(HEADS, call, 1)
+        return why.NO_GROUPS(query=query[1], key=key[1]) if call.enable_gqa else _told(why.HEADS, call, 1)
     # cuDNN alone takes a different number of heads for key and value.
-    if key[1] == value[1] or kernel == CUDNN:
-        if key[1] and value[1] and query[1] % key[1] == 0 and query[1] % value[1] == 0:
-            return None
-    return _told(GROUPS, call, 1)
+    alike = key[1] == value[1] or kernel == CUDNN
+    divides = all(heads and query[1] % heads == 0 for heads in (key[1], value[1]))
+    return None if alike and divides else _told(why.GROUPS, call, 1)
 
 
 def _is_not_empty(call: Call, _machine: Machine) -> Reason:
-    return EMPTY() if 0 in (call.query.shape[-2], call.key.shape[-2]) else None
+    return why.EMPTY() if 0 in (call.query.shape[-2], call.key.shape[-2]) else None
 
 
 def _has_last_stride_one(single_element_excused: bool, call: Call, _machine: Machine) -> Reason:
     plain = all(operand.strides[-1] == 1 for operand in _inputs(call).values())
     plain = plain or (single_element_excused and call.query.shape[-1] == 1)
-    return None if plain and (call.mask is None or call.mask.strides[-1] == 1) else STRIDE()
+    return None if plain and (call.mask is None or call.mask.strides[-1] == 1) else why.STRIDE()
 
 
 def _has_aligned_heads(call: Call, machine: Machine) -> Reason:
@@ -234,7 +188,7 @@ def _has_aligned_heads(call: Call, machine: Machine) -> Reason:
     query, key, value = call.query.shape[-1], call.key.shape[-1], call.value.shape[-1]
     if query == key and query > 0 and value > 0 and query % step == 0 and value % step == 0:
         return None
-    return _told(HEAD_SIZES, call, -1, accepted=f"query and key alike, multiples of {step}")
+    return _told(why.HEAD_SIZES, call, -1, accepted=f"query and key alike, multiples of {step}")
 
 
 def head_alignment(dtype: str, machine: Machine) -> int:
@@ -254,7 +208,7 @@ def _begins_aligned(call: Call, machine: Machine) -> Reason:
     aligned = all(
         not operand.elements or operand.offset * item_bytes % step_bytes == 0 for operand in _inputs(call).values()
     )
-    return None if aligned else ALIGNMENT(bytes=step_bytes)
+    return None if aligned else why.ALIGNMENT(bytes=step_bytes)
 
 
 def _has_cudnn_mask(call: Call, _machine: Machine) -> Reason:
@@ -262,25 +216,25 @@ def _has_cudnn_mask(call: Call, _machine: Machine) -> Reason:
     if mask is None:
         return None
     if mask.requires_grad:
-        return MASK_GRADIENT()
+        return why.MASK_GRADIENT()
     batch, heads, queries = call.query.shape[:3]
     wanted = (batch, heads, queries, call.key.shape[2])
     spreads = len(mask.shape) in (2, 4) and all(
         size in (1, full) for size, full in zip(reversed(mask.shape), reversed(wanted), strict=False)
     )
-    return None if spreads else MASK_SHAPE(found=str(mask.shape), accepted=str(wanted))
+    return None if spreads else why.MASK_SHAPE(found=str(mask.shape), accepted=str(wanted))
 
 
 def _is_not_deterministic(_call: Call, machine: Machine) -> Reason:
-    return NOT_DETERMINISTIC() if machine.deterministic else None
+    return why.NOT_DETERMINISTIC() if machine.deterministic else None
 
 
 def _has_cudnn_dropout(call: Call, machine: Machine) -> Reason:
     release = cudnn_release(machine)
     if call.dropout > 0 and 91100 < release < 91400:
-        return DROPOUT(found=call.dropout, accepted="0")
+        return why.DROPOUT(found=call.dropout, accepted="0")
     if machine.torch >= (2, 12) and (call.dropout * 16) % 1:
-        return DROPOUT(found=call.dropout, accepted="n/16")
+        return why.DROPOUT(found=call.dropout, accepted="n/16")
     return None
 
 
@@ -288,15 +242,15 @@ def _has_cudnn_shapes(call: Call, machine: Machine) -> Reason:
     batch, heads, queries, size = call.query.shape
     keys, value_size = call.key.shape[2], call.value.shape[3]
     if cudnn_release(machine) < 90000:
-        return CUDNN_RELEASE(found=cudnn_release(machine))
+        return why.CUDNN_RELEASE(found=cudnn_release(machine))
     if machine.torch >= (2, 14) and max(batch, heads) > CUDNN_GRID_LIMIT:
-        return TOO_MANY(batch=batch, heads=heads, accepted=CUDNN_GRID_LIMIT)
+        return why.TOO_MANY(batch=batch, heads=heads, accepted=CUDNN_GRID_LIMIT)
     limit = _cudnn_head_limit(size, value_size, machine)
     if max(size, value_size) > limit or size % 8 or value_size % 8:
-        return _told(HEAD_SIZES, call, -1, accepted=f"multiples of 8, at most {limit}")
+        return _told(why.HEAD_SIZES, call, -1, accepted=f"multiples of 8, at most {limit}")
     if keys == 1 or (queries == 1 and call.dropout):
         accepted = "more than 1 key, and more than 1 query with dropout"
-        return LENGTHS(queries=queries, keys=keys, accepted=accepted)
+        return why.LENGTHS(queries=queries, keys=keys, accepted=accepted)
     return None
 
 
@@ -319,7 +273,7 @@ def _trains_such_cudnn_heads(call: Call, machine: Machine) -> Reason:
     limited = machine.torch >= (2, 13) and _cudnn_head_limit(*sizes, machine) == LARGEST_FUSED_HEAD
     if not (call.trains and limited) or max(sizes) <= 128 or sizes in ((192, 128), (256, 256)):
         return None
-    return _told(HEAD_SIZES, call, -1, accepted="at most 128, 192 over 128, or 256 where a backward pass follows")
+    return _told(why.HEAD_SIZES, call, -1, accepted="at most 128, 192 over 128, or 256 where a backward pass follows")
 
 
 def _inputs(call: Call) -> dict[str, Operand]:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from capienza.allocator.replay import replay
+from capienza.allocator.capacity import SmallestCapacity, smallest_capacity_bytes
 from capienza.allocator.result import Peaks, Replay
 from capienza.allocator.settings import Settings
 from capienza.errors import Message
@@ -24,6 +24,7 @@ from capienza.trace.guesses import Guess, Routing
 from capienza.trace.holders import Holder
 from capienza.trace.machine import Machine, machine_of
 from capienza.trace.run import CPU, CUDA, Traced, trace
+from capienza.trace.tracker import Progress
 
 State = TypeVar("State")
 DEFAULTS = Settings()
@@ -50,6 +51,8 @@ class GpuPeak(msgspec.Struct, frozen=True):
     allocated_bytes: int
     requested_bytes: int
     reserved_bytes: int
+    smallest_capacity_bytes: int | None
+    """None: the program fails whatever the capacity (a limit of the allocator's settings)."""
     cuda_mallocs: int
     phases: tuple[PhasePeak, ...]
     holders: tuple[Holder, ...]
@@ -92,6 +95,7 @@ def predict_peak(
     routing: Routing = "balanced",
     most_ops: int = MOST_OPS,
     most_seconds: float = MOST_SECONDS,
+    progress: Progress | None = None,
 ) -> Prediction:
     """Run `build()` once and `step(state)` so many times on fake tensors, and say what a `device` would hold.
 
@@ -111,6 +115,7 @@ def predict_peak(
         routing=routing,
         most_ops=most_ops,
         most_seconds=most_seconds,
+        progress=progress,
     )
     return predicted(traced, machine.name, settings)
 
@@ -118,11 +123,13 @@ def predict_peak(
 def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Prediction:
     """What a trace says of the memory of its devices."""
     found = {
-        index: replay(events, settings, phases=traced.recording.phases)
+        index: smallest_capacity_bytes(events, settings, traced.recording.phases)
         for index, events in sorted(traced.recording.events.items())
     }
     gpus = tuple(_gpu(traced, index, one) for index, one in found.items())
-    entries = tuple(entry for index, one in found.items() for entry in entries_of(traced.recording, index, one))
+    entries = tuple(
+        entry for index, one in found.items() for entry in entries_of(traced.recording, index, one.unlimited)
+    )
     return Prediction(
         device=device,
         ledger=Ledger(entries=entries, gpus=tuple(gpu.gpu for gpu in gpus)),
@@ -135,7 +142,8 @@ def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Pre
     )
 
 
-def _gpu(traced: Traced, index: int, found: Replay) -> GpuPeak:
+def _gpu(traced: Traced, index: int, least: SmallestCapacity) -> GpuPeak:
+    found = least.unlimited
     name, peaks = f"gpu:{index}", found.peaks
     named = holders.categories(traced.recording, index)
     return GpuPeak(
@@ -143,6 +151,7 @@ def _gpu(traced: Traced, index: int, found: Replay) -> GpuPeak:
         allocated_bytes=peaks.allocated_bytes,
         requested_bytes=peaks.requested_bytes,
         reserved_bytes=peaks.reserved_bytes,
+        smallest_capacity_bytes=least.runs_bytes,
         cuda_mallocs=found.device_allocations,
         phases=tuple(_phase(name, phase, spans) for phase, spans in by_phase(found).items()),
         holders=holders.holders(traced.recording, index, peaks.allocated_event, named),

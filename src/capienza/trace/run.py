@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import Scene
 from capienza.trace.streams import Place
-from capienza.trace.tracker import TraceLimit, Tracker
+from capienza.trace.tracker import Progress, TraceLimit, Tracker
 
 State = TypeVar("State")
 CUDA, CPU = "cuda", "cpu"
@@ -62,6 +63,8 @@ class Traced(msgspec.Struct):
     unknown: tuple[Message, ...]
     warnings: tuple[Message, ...]
     seconds: float
+    rank: int | None = None
+    """Which of several processes it was."""
 
 
 def trace(
@@ -74,6 +77,7 @@ def trace(
     routing: Routing = "balanced",
     most_ops: int = 0,
     most_seconds: float = 0,
+    progress: Progress | None = None,
     around: Callable[[Place, str], contextlib.AbstractContextManager[object]] | None = None,
 ) -> Traced:
     """Build the program's state and run its step so many times, all on fake tensors.
@@ -91,7 +95,7 @@ def trace(
         device_type = CPU
     recording = Recording()
     scene = Scene(recording)
-    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds)
+    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds, progress)
     chosen: Counter[str] = Counter()
     began = time.monotonic()
     _running.append(tracker)
@@ -133,9 +137,11 @@ def phase(name: str) -> Iterator[None]:
 
 
 def enter(name: str) -> None:
-    """Go over to a phase until another is said."""
+    """Say in which phase the program is from here on, until it says another."""
     if _running:
-        _running[0].scene.enter(name)
+        scene = _running[0].scene
+        scene.told = [name]
+        scene.enter(name)
 
 
 def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], object], steps: int) -> None:
@@ -145,7 +151,7 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
         state = build()
     # The modules it needs may have been imported only while it was built.
     with patches.hidden_fakes():
-        scene.enter("forward")
+        scene.has_begun = True
         for _ in range(steps):
             step(state)
             scene.label()
@@ -163,6 +169,7 @@ def _stage(
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
             stack.enter_context(installed(machine.capability, lambda choice, _call: _choose(chosen, choice)))
+        stack.enter_context(_collecting())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
         if around is not None:
@@ -171,6 +178,19 @@ def _stage(
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(tracker)
         yield
+
+
+@contextlib.contextmanager
+def _collecting() -> Iterator[None]:
+    """Cycles are collected as in any program: they delay deaths there too."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.enable()
+    try:
+        yield
+    finally:
+        if not was_enabled:
+            gc.disable()
 
 
 def _choose(chosen: Counter[str], choice: Choice) -> None:

@@ -31,6 +31,8 @@ class Scene:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.phase: str = ""
+        self.has_begun = False
+        """The state is built, and the first step runs."""
         self.told: list[str] = []
         self.stack: list[str] = []
         self.roots: list[torch.nn.Module] = []
@@ -56,6 +58,8 @@ class Scene:
     def look(self) -> None:
         """Notice that autograd has begun to run, and which numbers the nodes of this module get."""
         if torch._C._current_graph_task_id() < 0:
+            if self.has_begun and self.phase == Phase.LOAD and not self.told:
+                self.enter(Phase.FORWARD)
             self._number()
         elif not self.told and self.phase != Phase.LOAD:
             self.enter(Phase.BACKWARD)

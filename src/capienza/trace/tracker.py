@@ -28,6 +28,8 @@ KNOWN_TYPES = frozenset({torch.Tensor, FakeTensor, torch.nn.Parameter})
 TAKES_A_MASK = frozenset({aten.index.Tensor, aten.index_put.default, aten.index_put_.default})
 CLOCK_EVERY = 256
 TOLD = frozenset({"_capienza_shadow", "_capienza_share", "_capienza_assumed"})
+Progress = Callable[[int, str, str], None]
+"""Told now and then: operations so far, phase, module."""
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 """Operations that are answered here, or get their shapes here."""
@@ -50,7 +52,13 @@ class Tracker(TorchDispatchMode):
     """Writes every storage of one kind of device into a recording."""
 
     def __init__(
-        self, device_type: str, scene: Scene, routing: Routing = "balanced", most_ops: int = 0, most_seconds: float = 0
+        self,
+        device_type: str,
+        scene: Scene,
+        routing: Routing = "balanced",
+        most_ops: int = 0,
+        most_seconds: float = 0,
+        progress: Progress | None = None,
     ) -> None:
         super().__init__()
         self.device_type = device_type
@@ -62,6 +70,7 @@ class Tracker(TorchDispatchMode):
         self.op_names: list[str] = []
         self.op_ends: list[int] = []
         self.most_ops = most_ops
+        self.progress = progress
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
         self._kinds: dict[Any, int] = {}
@@ -171,8 +180,11 @@ class Tracker(TorchDispatchMode):
         done = len(self.op_names)
         if self.most_ops and done > self.most_ops:
             raise TraceLimit
-        if self.ends_at is not None and done % CLOCK_EVERY == 0 and time.monotonic() > self.ends_at:
-            raise TraceLimit
+        if done % CLOCK_EVERY == 0:
+            if self.ends_at is not None and time.monotonic() > self.ends_at:
+                raise TraceLimit
+            if self.progress is not None:
+                self.progress(done, self.scene.phase, self.scene.module)
 
     def _died(self, life: _Life) -> None:
         self.recording.free(life.block)

@@ -37,6 +37,7 @@ class Generation:
         """Prompt and output for all sequences at once."""
         recipe = self.recipe
         output = recipe.tokens - recipe.prompt
+        enter("prefill")
         ids = torch.zeros(recipe.sequences, recipe.prompt, dtype=torch.int64).to(self.device)
         most = output if output <= WHOLE_OUTPUT else ENDS
         with torch.no_grad():

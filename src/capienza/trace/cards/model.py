@@ -22,7 +22,9 @@ UNKNOWN_MODEL = template(
 def causal_model(recipe: Recipe, device: str) -> Any:
     """The model on its device, in the recipe's format. Raises `InputError` for a model that transformers lacks."""
     transformers = library("transformers")
-    entries = {name: value for name, value in recipe.config.items() if name not in ("model_type", "quantization_config")}
+    entries = {
+        name: value for name, value in recipe.config.items() if name not in ("model_type", "quantization_config")
+    }
     dtype = getattr(torch, recipe.dtype)
     try:
         config = transformers.AutoConfig.for_model(recipe.config["model_type"], **entries)

@@ -152,7 +152,9 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
         gradient_checkpointing=_flag(options, "gradient_checkpointing", assumed),
         accumulation=card.accumulation or 1,
         max_grad_norm=_number(options, ("max_grad_norm",), 1.0, True, "training.max_grad_norm", assumed),
-        eval_sequences=int(_number(options, ("eval_microbatch",), card.microbatch, True, "training.eval_microbatch", assumed)),
+        eval_sequences=int(
+            _number(options, ("eval_microbatch",), card.microbatch, True, "training.eval_microbatch", assumed)
+        ),
         assumed=tuple(assumed),
         left_out=tuple(
             LEFT_OUT(field=f"training.{name}") for name in sorted(options) if name not in UNDERSTOOD | WITHOUT_MEMORY
@@ -222,7 +224,12 @@ def _flag(options: dict[str, Scalar], name: str, assumed: list[Message]) -> bool
 
 
 def _number(
-    options: dict[str, Scalar], names: tuple[str, ...], default: float, is_told: bool, field: str, assumed: list[Message]
+    options: dict[str, Scalar],
+    names: tuple[str, ...],
+    default: float,
+    is_told: bool,
+    field: str,
+    assumed: list[Message],
 ) -> float:
     found = next((options[name] for name in names if name in options), None)
     if isinstance(found, int | float) and not isinstance(found, bool):

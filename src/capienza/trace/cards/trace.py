@@ -13,6 +13,7 @@ from capienza.trace.cards.generation import Generation, shortened
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.cards.training import Training
 from capienza.trace.peak import Prediction, predict_peak
+from capienza.trace.tracker import Progress
 
 
 class CardTrace(msgspec.Struct, frozen=True):
@@ -24,7 +25,7 @@ class CardTrace(msgspec.Struct, frozen=True):
 
 
 def trace_recipe(
-    recipe: Recipe, device: str, *, steps: int, settings: Settings, progress: Callable[[str], None] | None = None
+    recipe: Recipe, device: str, *, steps: int, settings: Settings, progress: Progress | None = None
 ) -> CardTrace:
     """Run the program of a recipe on fake tensors. Raises what `predict_peak` raises."""
     target = "cpu" if device == "cpu" else "cuda"
@@ -33,6 +34,6 @@ def trace_recipe(
         build, step = lambda: Training(recipe, target, steps), Training.update
     else:
         build, step, steps = lambda: Generation(recipe, target), Generation.generate, 1
-    found = predict_peak(build, step, steps=steps, device=device, settings=settings)
+    found = predict_peak(build, step, steps=steps, device=device, settings=settings, progress=progress)
     told = shortened(recipe) if recipe.task == "generation" else None
     return CardTrace(found, recipe.assumed, recipe.left_out + ((told,) if told else ()))

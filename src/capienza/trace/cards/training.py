@@ -16,6 +16,9 @@ from capienza.trace.cards.model import causal_model, library
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.run import phase
 
+IGNORED = -100
+"""A label that is no target."""
+
 
 class Training:
     """The state of a run."""
@@ -53,7 +56,8 @@ class Training:
         """The loss of rows of the required length, every one full."""
         inputs = _rows(self.recipe, sequences, self.device)
         with self.cast():
-            return self.model(**inputs).loss
+            # The Trainer divides by the tokens of all microbatches of an update, and says how many they are.
+            return self.model(**inputs, num_items_in_batch=inputs["labels"].ne(IGNORED).sum()).loss
 
     def cast(self) -> Any:
         """Mixed precision, where the recipe has it."""

@@ -1,0 +1,67 @@
+"""`trace`: the peaks of a card's program, run on fake tensors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capienza.api.models import model_of
+from capienza.api.sizing import read_card
+from capienza.card.model import Card
+from capienza.errors import MissingPartError, UsageError, template
+
+if TYPE_CHECKING:
+    from capienza.trace.cards.trace import CardTrace
+    from capienza.trace.tracker import Progress
+
+NO_TORCH = template(
+    "trace.no-torch",
+    "a trace runs the program itself, and {name} is not installed",
+    "pip install 'capienza[trace]'; without it `capienza size` gives the analytic figures",
+)
+FEW_STEPS = template(
+    "trace.few-steps", "expected a number of steps from 1, got {steps}", "two: the second is the steady one"
+)
+
+
+def trace(
+    card: str | os.PathLike[str] | Card,
+    gpu: str,
+    *,
+    steps: int = 2,
+    settings: str | None = None,
+    snapshot: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> CardTrace:
+    """Build the program that a card asks for (a training or a generation by transformers) and trace it.
+
+    `gpu` is a name of the catalogue, or "cpu" for a run in main memory; `settings` are those of PYTORCH_ALLOC_CONF,
+    else the card's `allocator`. `snapshot` is a file that PyTorch's memory viewer opens.
+
+    Raises `MissingPartError` without torch or transformers, `UsageError` for what the card leaves open or a card of
+    the catalogue whose kernels are not known, `InputError` for a model that cannot be traced.
+    """
+    if steps < 1:
+        raise UsageError(FEW_STEPS(steps=steps))
+    read = read_card(card)
+    model = model_of(read)
+    try:
+        from capienza.trace.cards.recipe import recipe_of
+        from capienza.trace.cards.trace import trace_recipe
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "capienza":
+            raise
+        raise MissingPartError(NO_TORCH(name=error.name or "torch")) from error
+    from capienza.allocator.settings import parse_settings
+    from capienza.predict.model import stored_format
+
+    config = model.artifact.config if model.artifact is not None else None
+    recipe = recipe_of(read, config, stored_format(model))
+    chosen = parse_settings(settings or read.allocator or "")
+    found = trace_recipe(recipe, gpu, steps=steps, settings=chosen, progress=progress)
+    if snapshot is not None:
+        from capienza.trace.viewer import keep_snapshot
+
+        keep_snapshot(found.prediction.traced.recording, 0, chosen, Path(snapshot))
+    return found

@@ -1,0 +1,58 @@
+"""`capienza trace CARD` and `capienza trace replay SNAPSHOT`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import click
+
+from capienza.cli.base import Command, Group, argument, lang_option, option, shown_as
+
+HERE = "capienza.cli.trace"
+CARD = "card"
+
+
+class TraceGroup(Group):
+    """A group whose first word, where it names none of its commands, is a card."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command's name before a card."""
+        words = [word for before, word in pairwise(["", *args]) if before != "--lang" and not word.startswith("-")]
+        if CARD in self.table and words and words[0] not in self.table:
+            args = [CARD, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    "trace",
+    cls=TraceGroup,
+    table={"replay": (HERE, "A recording of a real card beside the model of PyTorch's allocator.")},
+    help="The peak of a PyTorch program without a GPU, and what a recording of a real card says of the model.",
+)
+@lang_option
+def trace_command() -> None:
+    """The group."""
+
+
+@click.command(
+    "replay",
+    cls=Command,
+    help="Replay a memory snapshot of a real card (torch.cuda.memory._dump_snapshot, or its JSON) through the model of "
+    "PyTorch's caching allocator: where the two differ, what the program needs, and the smallest capacity with which "
+    "it still runs. Nothing in the file is run.",
+)
+@argument("snapshot", metavar="SNAPSHOT", help="The file, pickle or JSON, plain or gzipped.")
+@option(
+    "--settings",
+    metavar="KEY:VALUE,...",
+    help="Try these settings on the same program, written as in PYTORCH_ALLOC_CONF: expandable_segments:True.",
+)
+@shown_as
+def replay_command(snapshot: str, settings: str | None, form: str, as_json: bool) -> None:
+    """Run `capienza.api.trace_replay` and show the result."""
+    from capienza.api.replaying import trace_replay
+    from capienza.cli.output import show
+    from capienza.report.replay import replay_data, replay_document
+
+    found = trace_replay(snapshot, settings)
+    show(form, as_json, document=lambda say: replay_document(found, say), data=lambda: replay_data(found))

@@ -1,0 +1,99 @@
+"""Ask a worker for the real and the traced curve of a program, and say where they part."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE.parents[2] / "src"
+
+
+class Row(NamedTuple):
+    """One program, real and traced; differences in percent of the real figure, positive where the trace is over."""
+
+    name: str
+    error: str = ""
+    base_bytes: int = 0
+    boundary: float = 0.0
+    raw: float = 0.0
+    ops: int = 0
+    parted: str = ""
+    """The first operation that differs, empty where the sequences are equal."""
+    curve_parted: str = ""
+    """The first operation after which live bytes differ by more than 64 B."""
+    raw_op: str = ""
+    scratch: int = 0
+    missing: int = 0
+    """Real raw peak minus the traced boundary peak, bytes."""
+    guesses: int = 0
+
+
+class Worker:
+    """A child that runs programs."""
+
+    def __init__(self) -> None:
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCES), "TOKENIZERS_PARALLELISM": "false"}
+        self._child = subprocess.Popen(
+            [sys.executable, str(HERE / "worker.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+
+    def run(self, what: str, kind: str, **arguments: Any) -> dict[str, Any]:
+        """The answer to one job."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        job = {"what": what, "kind": kind, "arguments": arguments}
+        self._child.stdin.write(json.dumps(job).encode() + b"\n")
+        self._child.stdin.flush()
+        return json.loads(self._child.stdout.readline())
+
+    def close(self) -> None:
+        """End it."""
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+        self._child.wait()
+
+
+def compared(worker: Worker, name: str, kind: str, **arguments: Any) -> Row:
+    """Run a program both ways."""
+    real = worker.run("real", kind, **arguments)
+    if "error" in real:
+        return Row(name, "real: " + real["error"])
+    traced = worker.run("traced", kind, **arguments)
+    if "error" in traced:
+        return Row(name, "traced: " + traced["error"])
+    real_peak, traced_peak = max(real["base"], *real["live"]), max(traced["base"], *traced["live"])
+    return Row(
+        name,
+        base_bytes=traced["base"] - real["base"],
+        boundary=100 * (traced_peak - real_peak) / real_peak,
+        raw=100 * (traced_peak - real["raw_peak"]) / real["raw_peak"],
+        ops=len(real["ops"]),
+        parted=_parted(real["ops"], traced["ops"]),
+        curve_parted=_curve_parted(real, traced),
+        raw_op=real["raw_op"],
+        scratch=real["scratch"],
+        missing=real["raw_peak"] - traced_peak,
+        guesses=traced["guesses"],
+    )
+
+
+def _parted(real: list[str], traced: list[str]) -> str:
+    for index, (one, other) in enumerate(zip(real, traced, strict=False)):
+        if one != other:
+            return f"{index}: {one} / {other}"
+    return "" if len(real) == len(traced) else f"{len(real)} / {len(traced)} operations"
+
+
+def _curve_parted(real: dict[str, Any], traced: dict[str, Any]) -> str:
+    for index, (op, one, other) in enumerate(zip(real["ops"], real["live"], traced["live"], strict=False)):
+        if abs(one - other) > 64:
+            return f"{index}: {op} {other - one:+d}"
+    return ""

@@ -1,0 +1,125 @@
+"""The last step of a program, operation by operation: for real on the CPU, or traced on fake CPU tensors.
+
+Legend: `live` holds the bytes alive when each operation has ended (the boundary curve), `base` those before the step.
+`raw_peak` is the highest count of the real allocator, inside operations too; `scratch` says of the operation that was
+running then how much of it is neither alive before it nor after it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from capienza.allocator.events import ALLOC, FREE
+from capienza.trace import run
+from capienza.trace.machine import Machine
+from truth.counter import Counter
+from truth.programs import Program
+
+SEED = 7
+NO_CARD = Machine("CPU", (8, 0), 0)
+
+
+class Curve(msgspec.Struct):
+    """What one step did to memory, in bytes."""
+
+    base: int
+    ops: list[str]
+    live: list[int]
+    raw_peak: int = 0
+    raw_op: str = ""
+    scratch: int = 0
+    guesses: int = 0
+
+    @property
+    def peak(self) -> int:
+        """The highest count at a boundary."""
+        return max([self.base, *self.live])
+
+
+class _Recorder(TorchDispatchMode):
+    """Writes down each operation and what is alive after it."""
+
+    def __init__(self, counter: Counter) -> None:
+        super().__init__()
+        self.counter = counter
+        self.curve = Curve(base=counter.live_bytes, ops=[], live=[])
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        counter, curve = self.counter, self.curve
+        self.between()
+        before = counter.live_bytes
+        counter.restart()
+        out = func(*args, **(kwargs or {}))
+        after = counter.live_bytes
+        curve.ops.append(str(func))
+        curve.live.append(after)
+        if counter.peak_bytes > curve.raw_peak:
+            curve.raw_peak, curve.raw_op = counter.peak_bytes, str(func)
+            curve.scratch = counter.peak_bytes - max(before, after)
+        counter.restart()
+        return out
+
+    def between(self) -> None:
+        """What was allocated behind the dispatcher since the last operation."""
+        if self.counter.peak_bytes > self.curve.raw_peak:
+            self.curve.raw_peak, self.curve.raw_op, self.curve.scratch = self.counter.peak_bytes, "between", 0
+
+
+def real(program: Program, steps: int = 2) -> Curve:
+    """Run a program on the CPU and record its last step. Once in a process: the counting allocator stays."""
+    build, step = program
+    torch.manual_seed(SEED)
+    counter = Counter()
+    counter.install()
+    with torch.autograd.set_multithreading_enabled(False):
+        state = build()
+        for _ in range(steps - 1):
+            step(state)
+        gc.collect()
+        counter.restart()
+        with _Recorder(counter) as recorder:
+            step(state)
+        recorder.between()
+    return recorder.curve
+
+
+def traced(program: Program, steps: int = 2) -> Curve:
+    """Trace a program on fake CPU tensors; its last step."""
+    build, step = program
+    starts: list[tuple[int, int]] = []
+
+    def counted(state: Any) -> None:
+        gc.collect()
+        tracker = run._running[0]
+        starts.append((len(tracker.op_names), len(tracker.recording.events[0])))
+        step(state)
+
+    torch.manual_seed(SEED)
+    found = run.trace(build, counted, steps=steps, machine=NO_CARD, device_type=run.CPU)
+    live = _live(found.recording.events[0])
+    first_op, first_event = starts[-1]
+    curve = [live[end - 1] for end in found.op_ends[first_op:]]
+    guesses = sum(guess.count for guess in found.guesses)
+    return Curve(live[first_event - 1], found.op_names[first_op:], curve, guesses=guesses)
+
+
+def _live(events: list[tuple[int, int, int, int]]) -> list[int]:
+    """Bytes alive after each event."""
+    alive, after = 0, []
+    sizes: dict[int, int] = {}
+    for code, block, size, _ in events:
+        if code == ALLOC:
+            sizes[block] = size
+            alive += size
+        elif code == FREE:
+            alive -= sizes.pop(block)
+        after.append(alive)
+    return after
