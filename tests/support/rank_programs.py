@@ -1,20 +1,22 @@
 """Small programs of several ranks, to be traced and to be run: what a trace says of a rank is held against the rank.
 
 Legend: a program is a pair (build, step) that says with `at(phase)` where it is. Run for real, each rank is a process
-with the gloo backend, and PyTorch's CPU allocator is watched from before the model is built; traced, it is the same
+with the gloo backend, and what it takes of main memory is counted by `counting_allocator.cpp`; traced, it is the same
 program on fake tensors of the CPU. A phase that comes again has a number: `forward.2`.
 
-    python tests/support/rank_programs.py fsdp2-net      one rank, in the environment of a launcher
+    python tests/support/rank_programs.py fsdp2/net COUNTER.so     one rank, in the environment of a launcher
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +27,13 @@ import torch.distributed as dist
 from torch import nn
 
 ROOT = Path(__file__).parents[2]
+SETTLES_S = 0.002
+COLLECTIVES = (
+    "_allgather_base", "_reduce_scatter_base", "all_gather_single", "reduce_scatter_single", "allgather", "allreduce",
+    "broadcast", "scatter", "reduce_scatter", "send", "recv",
+)  # fmt: skip
 STEPS, BATCH, WIDTH, DEPTH, TOKENS, VOCABULARY = 3, 32, 256, 4, 64, 1000
+NAMES = frozenset({"build", "forward", "backward", "optimizer", "pipeline"})
 At = Callable[[str], None]
 
 
@@ -74,7 +82,7 @@ def loss_of(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
         loss: torch.Tensor = model(input_ids=x, labels=x).loss
         return loss
     out: torch.Tensor = model(x)
-    return out.sum()
+    return out.pow(2).mean()
 
 
 def plain_step(state: Any, at: At, rounds: int = 1, sync: Callable[[bool], Any] | None = None) -> None:
@@ -129,14 +137,14 @@ def ddp_accumulated(kind: str) -> tuple[Any, Any]:
 
 
 def ddp_compressed(kind: str) -> tuple[Any, Any]:
-    """Gradients are reduced in bf16."""
+    """Gradients are reduced in fp16."""
     build, step = ddp(kind)
 
     def build_with_hook(device: str) -> Any:
-        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 
         state = build(device)
-        state[0].register_comm_hook(None, bf16_compress_hook)
+        state[0].register_comm_hook(None, fp16_compress_hook)
         return state
 
     return build_with_hook, step
@@ -197,7 +205,7 @@ def fsdp2(kind: str, rounds: int = 1, checkpointed: bool = False, shape: Any = N
 def _checkpoint(block: nn.Module) -> None:
     from torch.distributed._composable import checkpoint
 
-    checkpoint(block)
+    checkpoint(block, preserve_rng_state=False)
 
 
 def fsdp2_mixed(kind: str) -> tuple[Any, Any]:
@@ -223,8 +231,7 @@ def tensor_parallel(kind: str, with_fsdp: bool = False) -> tuple[Any, Any]:
 
         model, blocks, x = MODELS[kind](device)
         size = dist.get_world_size()
-        shape = (2, size // 2) if with_fsdp else (1, size)
-        mesh = mesh_of(device, shape, ("data", "tensor"))
+        mesh = mesh_of(device, (2, size // 2), ("data", "tensor")) if with_fsdp else mesh_of(device, (size,), ("tensor",))
         first, second = ColwiseParallel, RowwiseParallel
         plan = (
             {"0": first(), "2": second()}
@@ -236,7 +243,7 @@ def tensor_parallel(kind: str, with_fsdp: bool = False) -> tuple[Any, Any]:
             }
         )  # fmt: skip
         for block in blocks:
-            parallelize_module(block, mesh["tensor"], plan)
+            parallelize_module(block, mesh["tensor"] if with_fsdp else mesh, plan)
             if with_fsdp:
                 fully_shard(block, mesh=mesh["data"])
         if with_fsdp:
@@ -293,7 +300,7 @@ PROGRAMS: dict[str, Callable[[str], tuple[Any, Any]]] = {
     "ddp": ddp,
     "ddp-view": lambda kind: ddp(kind, gradient_as_bucket_view=True),
     "ddp-accumulated": ddp_accumulated,
-    "ddp-bf16": ddp_compressed,
+    "ddp-fp16": ddp_compressed,
     "fsdp1": fsdp1,
     "fsdp1-mixed": fsdp1_mixed,
     "fsdp2": fsdp2,
@@ -339,26 +346,46 @@ class Phases:
         return f"{name}.{self.counts[name]}" if self.counts[name] > 1 else name
 
 
-def traced(name: str, world_size: int, ranks: tuple[int, ...], device: str = "cpu") -> list[dict[str, int]]:
+def traced(name: str, world_size: int, ranks: tuple[int, ...]) -> list[dict[str, int]]:
     """The peaks of each phase of each of those ranks, as requested, by tracing."""
+    from capienza.allocator.replay import replay
     from capienza.trace import phase
-    from capienza.trace.peak import predict_peak
+    from capienza.trace.machine import Machine
+    from capienza.trace.ranks.run import traces
+    from capienza.trace.ranks.world import World
 
     peaks: list[dict[str, int]] = []
     for rank in ranks:
-        phases, open_now = Phases(), contextlib.ExitStack()
+        phases, now = Phases(), contextlib.ExitStack()
 
-        def at(name: str, phases: Phases = phases, open_now: contextlib.ExitStack = open_now) -> None:
-            open_now.close()
-            open_now.enter_context(phase(phases.next(name)))
+        def at(name: str, phases: Phases = phases, now: contextlib.ExitStack = now) -> None:
+            now.close()
+            now.enter_context(phase(phases.next(name)))
 
-        build, step = program(name, device, at)
-        ...
-        del build, step, rank
+        build, step = program(name, "cpu", at)
+        worlds = [World(world_size, rank)]
+        (found,) = traces(build, step, worlds, steps=STEPS, machine=Machine("cpu", (0, 0), 0), device_type="cpu")
+        spans = replay(found.recording.events[0], phases=found.recording.phases).phases
+        peaks.append({span.name: span.requested_bytes for span in spans if span.name.partition(".")[0] in NAMES})
     return peaks
 
 
-def run(name: str, world_size: int) -> list[dict[str, int]]:
+def counter(folder: Path) -> Path:
+    """The counting allocator, compiled. Raises `FileNotFoundError` without a compiler."""
+    library, torch_folder = folder / "counting_allocator.so", Path(torch.__file__).parent
+    if not library.exists():
+        subprocess.run(
+            [
+                "g++", "-std=c++20", "-O1", "-fPIC", "-shared", f"-I{torch_folder / 'include'}",
+                str(Path(__file__).with_name("counting_allocator.cpp")), "-o", str(library),
+                f"-L{torch_folder / 'lib'}", "-lc10",
+            ],
+            check=True,
+        )  # fmt: skip
+    return library
+
+
+def run(name: str, world_size: int, library: Path) -> list[dict[str, int]]:
     """The peaks of each phase of every rank, by running them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -366,12 +393,12 @@ def run(name: str, world_size: int) -> list[dict[str, int]]:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     processes = [
         subprocess.Popen(
-            [sys.executable, __file__, name],
+            [sys.executable, __file__, name, str(library)],
             env=os.environ
             | {
                 "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "RANK": str(rank), "LOCAL_RANK": str(rank),
                 "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port), "KINETO_LOG_LEVEL": "99", "PYTHONWARNINGS": "ignore",
+                "MASTER_PORT": str(port), "PYTHONWARNINGS": "ignore",
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -379,37 +406,68 @@ def run(name: str, world_size: int) -> list[dict[str, int]]:
         for rank in range(world_size)
     ]  # fmt: skip
     told = []
-    for process in processes:
-        out, err = process.communicate(timeout=600)
-        if process.returncode:
-            raise RuntimeError(err.decode()[-2000:])
-        told.append(json.loads(out.splitlines()[-1]))
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=600)
+            if process.returncode:
+                raise RuntimeError(err.decode()[-2000:])
+            told.append(json.loads(out.splitlines()[-1]))
+    finally:
+        for process in processes:
+            process.kill()
     return told
 
 
-def main() -> None:
-    """One rank for real; its peaks as JSON."""
-    from capienza.measure import torch_cpu
+def _leave_out_gloo(count: ctypes.CDLL) -> None:
+    """What gloo takes for itself inside a collective is not counted, and its threads have time to give back."""
 
+    def outside(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **named: Any) -> Any:
+            count.leave_out(True)
+            try:
+                return function(*args, **named)
+            finally:
+                count.leave_out(False)
+
+        return called
+
+    def settled(wait: Callable[..., Any]) -> Callable[..., Any]:
+        def waited(*args: Any) -> Any:
+            answer = wait(*args)
+            time.sleep(SETTLES_S)
+            return answer
+
+        return waited
+
+    for name in COLLECTIVES:
+        if hasattr(dist.ProcessGroup, name):
+            setattr(dist.ProcessGroup, name, outside(getattr(dist.ProcessGroup, name)))
+    dist.Work.wait = settled(dist.Work.wait)  # type: ignore[method-assign]
+
+
+def main(name: str, library: str) -> None:
+    """One rank for real; its peaks as JSON."""
+    count = ctypes.CDLL(library)
+    count.highest_since.restype = ctypes.c_size_t
     torch.set_num_threads(1)
     torch.manual_seed(0)
     phases, peaks, current = Phases(), {}, [""]
 
     def at(name: str) -> None:
-        (peak,) = torch_cpu.take().values()
         if current[0]:
-            peaks[current[0]] = peak
+            peaks[current[0]] = count.highest_since()
         current[0] = phases.next(name)
 
-    with torch_cpu.watching():
-        build, step = program(sys.argv[1], "cpu", at)
-        state = build()
-        for _ in range(STEPS):
-            step(state)
-        at("end")
+    _leave_out_gloo(count)
+    count.count_from_here()
+    build, step = program(name, "cpu", at)
+    state = build()
+    for _ in range(STEPS):
+        step(state)
+    at("end")
     print(json.dumps(peaks))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -41,14 +41,13 @@ def mailbox() -> Mail:
 
 
 @contextlib.contextmanager
-def entered(world: World, place: Place, device_type: str, mail: Mail) -> Iterator[Counter[str]]:
-    """Inside, this process is that rank. Gives what was assumed so far, and how often."""
-    from capienza.trace.ranks import accelerator, collectives, data_parallel, group, objects
+def entered(world: World, place: Place, device_type: str, mail: Mail, noted: Counter[str]) -> Iterator[None]:
+    """Inside, this process is that rank. What is assumed is counted in `noted`."""
+    from capienza.trace.ranks import accelerator, collectives, data_parallel, group, objects, sharded
 
-    noted: Counter[str] = Counter()
     note: Callable[[str], None] = lambda what: noted.update((what,))  # noqa: E731
     told = group.Group(world, device_type)
-    changes = data_parallel.changes(note)
+    changes = data_parallel.changes(note) + sharded.changes()
     if device_type == "cuda":
         changes += accelerator.changes(place, world.on_node)
     with contextlib.ExitStack() as stack:
@@ -58,4 +57,4 @@ def entered(world: World, place: Place, device_type: str, mail: Mail) -> Iterato
             stack.enter_context(changed(owner, attribute, value))
         functions = group.replacements(told) | objects.replacements(world, mail, note) | collectives.replacements()
         stack.enter_context(rebound(functions))
-        yield noted
+        yield

@@ -1,4 +1,8 @@
-"""Collectives whose work is asked for its result, as communication hooks do: the fake group's work has none."""
+"""Collectives on fake tensors.
+
+The fake group's work has no result to give to a communication hook, so it gets one. Waiting for a functional collective
+gives back the tensor itself, where the rule for fake tensors makes another.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,18 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _create_work_from_future
 
-RESULT_FIRST = ("all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
-                "broadcast", "reduce")  # fmt: skip
+from capienza.trace.tracker import HANDLERS, Tracker
+
+RESULT_FIRST = (
+    "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "reduce_scatter",
+    "reduce_scatter_tensor", "reduce_scatter_single", "broadcast", "reduce",
+)  # fmt: skip
 """Their first argument is where the result goes."""
 
 
 def replacements() -> dict[Any, Any]:
     """The functions whose work gets a result."""
-    return {function: _with_result(function) for function in (getattr(dist, name) for name in RESULT_FIRST)}
+    return {function: _with_result(function) for name in RESULT_FIRST if (function := getattr(dist, name, None))}
 
 
 def _with_result(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,3 +38,11 @@ def _with_result(function: Callable[..., Any]) -> Callable[..., Any]:
         return _create_work_from_future(future)
 
     return called
+
+
+def _waited(_tracker: Tracker, _func: Any, args: tuple[Any, ...], _named: dict[str, Any]) -> torch.Tensor:
+    tensor: torch.Tensor = args[0]
+    return tensor
+
+
+HANDLERS[torch.ops._c10d_functional.wait_tensor.default] = _waited

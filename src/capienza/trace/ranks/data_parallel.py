@@ -19,6 +19,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 IN_FLIGHT = 2
+BUCKETS = "Reducer._rebuild_buckets"
 
 
 def changes(note: Callable[[str], None]) -> list[tuple[Any, str, Any]]:
@@ -29,7 +30,7 @@ def changes(note: Callable[[str], None]) -> list[tuple[Any, str, Any]]:
     def forward(model: DistributedDataParallel, *inputs: Any, **named: Any) -> Any:
         if id(model.reducer) not in has_hook:
             has_hook.add(id(model.reducer))
-            note("rebuild")
+            note(BUCKETS)
             if not model._comm_hooks:
                 dist._register_comm_hook(model.reducer, None, _as_it_is)
         return real_forward(model, *inputs, **named)
@@ -45,6 +46,7 @@ def changes(note: Callable[[str], None]) -> list[tuple[Any, str, Any]]:
         (dist, "_verify_params_across_processes", lambda *_args: None),
         (dist, "_broadcast_coalesced", broadcast),
         (dist.Reducer, "_rebuild_buckets", lambda _reducer: False),
+        (dist.Logger, "set_runtime_stats_and_log", lambda _logger: None),
     ]
 
 
