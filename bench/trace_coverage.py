@@ -58,7 +58,8 @@ def covered(worker: Worker, model_type: str, dtype: str, *, real: bool) -> dict[
     generated = worker.run(what, "generation", new_tokens=4, **shared)
     reasons = [answer.get("why") or answer.get("error") for answer in (trained, generated)]
     return {
-        "instantiates": "build" not in (trained.get("stage"), generated.get("stage")) and None not in (trained.get("stage"), generated.get("stage")),
+        "instantiates": "build" not in (trained.get("stage"), generated.get("stage"))
+        and None not in (trained.get("stage"), generated.get("stage")),
         "trains": trained.get("stage") == "done",
         "generates": generated.get("stage") == "done",
         "why": " | ".join(dict.fromkeys(reason for reason in reasons if reason)),

@@ -138,3 +138,34 @@ def test_no_guess_changes_what_is_traced_of_an_all_ones_mask() -> None:
     padded = torch.ones(2, 128, dtype=torch.int64)
     padded[0, :9] = 0
     assert kernels(lambda: padded.to("cuda")) != ones
+
+
+def routed(mask: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], list[object]]:
+    """A router of 32 tokens to 2 of 8 experts each, its mask [tokens, 2, 8], and what is asked of it."""
+
+    def program() -> list[object]:
+        chosen = torch.randn(32, 8, device="cuda").topk(2, -1)[1]
+        places = mask(chosen)
+        counts = places.long().sum(dim=tuple(range(places.dim() - 1)))
+        return [counts.tolist(), places.bool().select(-1, 3).nonzero().shape[0]]
+
+    return program
+
+
+MASKS = {
+    "one_hot": lambda chosen: torch.nn.functional.one_hot(chosen, num_classes=8),
+    "scatter": lambda chosen: torch.zeros(32, 8, device="cuda").scatter(1, chosen, 1),
+    "scatter in place": lambda chosen: torch.zeros(32, 8, dtype=torch.int64, device="cuda").scatter_(1, chosen, 1),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_tokens_are_shared_out_to_experts_evenly(name: str) -> None:
+    told, guesses = asked(routed(MASKS[name]))
+    assert told == [[8] * 8, 8]
+    assert guesses
+
+
+def test_in_the_worst_case_one_expert_takes_them_all() -> None:
+    told, _ = asked(routed(MASKS["one_hot"]), routing="worst")
+    assert told == [[64, 0, 0, 0, 0, 0, 0, 0], 64]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from capienza.api.ruling import rules as rules
     from capienza.api.signing import decision_document as decision_document
     from capienza.api.sizing import size as size
+    from capienza.api.tracing import trace as trace
     from capienza.api.validating import calibrate as calibrate
     from capienza.api.validating import validate as validate
 
@@ -71,6 +72,7 @@ _HOMES = {
     "plan": "planning",
     "rules": "ruling",
     "size": "sizing",
+    "trace": "tracing",
     "trace_replay": "replaying",
     "validate": "validating",
 }
@@ -103,6 +105,7 @@ __all__ = [
     "plan",
     "rules",
     "size",
+    "trace",
     "trace_replay",
     "validate",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +23,30 @@ if TYPE_CHECKING:
 def current_say() -> Say:
     """The language of the running command."""
     return speaker(language(click.get_current_context()))
+
+
+@contextlib.contextmanager
+def talking() -> Iterator[Callable[[int, str, str], None] | None]:
+    """A line on the terminal, written over, for what takes more than a second: how far, in which phase, in what."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    began = last = time.monotonic()
+
+    def tell(done: int, phase: str, place: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - began > 1 and now - last > 0.2:
+            last = now
+            sys.stderr.write(f"\r\x1b[K{done} {phase} {place}"[:160])
+            sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        if last > began:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def show(

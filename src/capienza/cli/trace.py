@@ -7,9 +7,11 @@ from itertools import pairwise
 import click
 
 from capienza.cli.base import Command, Group, argument, lang_option, option, shown_as
+from capienza.cli.values import WholeNumber
 
 HERE = "capienza.cli.trace"
 CARD = "card"
+STEPS, MAX_STEPS = 2, 100
 
 
 class TraceGroup(Group):
@@ -26,12 +28,54 @@ class TraceGroup(Group):
 @click.group(
     "trace",
     cls=TraceGroup,
-    table={"replay": (HERE, "A recording of a real card beside the model of PyTorch's allocator.")},
+    table={
+        CARD: (HERE, "The peak of a card's program, run on fake tensors (the word may be left out)."),
+        "replay": (HERE, "A recording of a real card beside the model of PyTorch's allocator."),
+    },
     help="The peak of a PyTorch program without a GPU, and what a recording of a real card says of the model.",
 )
 @lang_option
 def trace_command() -> None:
     """The group."""
+
+
+@click.command(
+    "card",
+    cls=Command,
+    help="Build the program that a workload card asks for (a training or a generation by transformers), run it on fake "
+    "tensors, and say what a GPU would hold: allocated, reserved, and the smallest capacity, by phase and by module. "
+    "It needs no GPU and computes nothing.",
+)
+@argument("card", metavar="CARD", help="A workload card.")
+@option("--gpu", metavar="NAME|cpu", required=True, help="The GPU that the program is told it runs on, or cpu.")
+@option("--steps", type=WholeNumber(1, MAX_STEPS), help="Updates of a training (2 unless given).")
+@option("--settings", metavar="KEY:VALUE,...", help="Settings of the allocator, in place of the card's allocator.")
+@option("--snapshot", metavar="FILE", help="Also write the trace as a file for PyTorch's memory viewer.")
+@shown_as
+def card_command(
+    card: str,
+    gpu: str,
+    steps: int | None,
+    settings: str | None,
+    snapshot: str | None,
+    form: str,
+    as_json: bool,
+) -> None:
+    """Run `capienza.api.trace` and show the result."""
+    from capienza.api.sizing import read_card
+    from capienza.api.tracing import trace
+    from capienza.cli.output import show, talking
+    from capienza.report.traced import traced_data, traced_document
+
+    read = read_card(card)
+    with talking() as tell:
+        found = trace(read, gpu, steps=steps or STEPS, settings=settings, snapshot=snapshot, progress=tell)
+    show(
+        form,
+        as_json,
+        document=lambda say: traced_document(read.name, found, say),
+        data=lambda: traced_data(read.name, found),
+    )
 
 
 @click.command(

@@ -94,7 +94,8 @@ def traced_document(name: str, found: CardTrace, say: Say) -> Document:
         Heading(f"{name}: {prediction.device}", 1),
         Paragraph(
             say(
-                "The program was run on fake tensors: {operations} operations, {storages} storages. Nothing was computed.",
+                "The program was run on fake tensors and nothing was computed: {operations} operations, "
+                "{storages} storages.",
                 operations=say.number(len(prediction.traced.op_names)),
                 storages=say.number(len(prediction.traced.recording.sizes)),
             )
@@ -107,6 +108,8 @@ def traced_document(name: str, found: CardTrace, say: Say) -> Document:
 
 
 def _gpu_blocks(gpu: GpuPeak, prediction: Prediction, say: Say) -> list[Block]:
+    from capienza.trace.holders import alike
+
     figures = tuple(
         (
             say(words),
@@ -139,7 +142,7 @@ def _gpu_blocks(gpu: GpuPeak, prediction: Prediction, say: Say) -> list[Block]:
                     str(one.count),
                     one.op,
                 )
-                for one in gpu.holders[:MOST_HOLDERS]
+                for one in alike(gpu.holders)[:MOST_HOLDERS]
             ),
             numeric=(2, 3),
         ),
@@ -150,7 +153,9 @@ def _phases(gpu: GpuPeak, prediction: Prediction, say: Say) -> Table:
     """One row for each phase: its entries at its own peak, then what they add up to."""
     entries = [entry for entry in prediction.ledger.on(gpu.gpu) if entry.amount is not None]
     names = [name for name in dict.fromkeys(entry.name for entry in entries) if name not in SUMS]
-    amounts = {(entry.name, entry.phases[0]): entry.amount.expected for entry in entries if entry.amount is not None}
+    amounts = {
+        (entry.name, str(entry.phases[0])): entry.amount.expected for entry in entries if entry.amount is not None
+    }
     rows = tuple(
         (
             phase.phase,

@@ -14,6 +14,8 @@ from typing import Any, Literal
 import msgspec
 import torch
 
+from capienza.trace import shadow
+
 aten = torch.ops.aten
 Routing = Literal["balanced", "worst"]
 HOLDS = frozenset({aten.all.default, aten.all.dim, aten.all.dims})
@@ -28,6 +30,11 @@ KEEPS = frozenset(
     }
 )  # fmt: skip
 """They hand a mask's share of taken places on."""
+MARKS = frozenset({aten.scatter.value, aten.scatter_.value})
+"""They take places in a mask, as many as there are indices: so routing says which token goes to which expert."""
+SAME = aten.eq.Tensor
+"""Compared with the numbers of all experts it is such a mask too."""
+COUNTS = frozenset({aten.sum.dim_IntList, aten.sum.default, aten.count_nonzero.dim_IntList})
 NO_END_TOKEN = "no generated token is an end token"
 
 
@@ -62,6 +69,17 @@ class Guesses:
             return mask.numel()
         return max(1, round(mask.numel() * share))
 
+    def shared_out(self, mask: torch.Tensor, groups: int) -> list[int] | None:
+        """How many places of a mask fall to each of so many groups; None where it did not come from routing."""
+        share: float | None = getattr(mask, "_capienza_share", None)
+        if share is None or groups == 0:
+            return None
+        total = round(mask.numel() * share)
+        if self.routing == "balanced":
+            return [total // groups + (group < total % groups) for group in range(groups)]
+        most = mask.numel() // groups
+        return [max(0, min(most, total - group * most)) for group in range(groups)]
+
 
 def truth(tensor: torch.Tensor) -> bool | int | float:
     """What is answered when a value is read that nobody knows."""
@@ -71,6 +89,14 @@ def truth(tensor: torch.Tensor) -> bool | int | float:
     if tensor.dtype == torch.bool:
         return False
     return 0.0 if tensor.dtype.is_floating_point else 0
+
+
+def _are_numbers(value: torch.Tensor, count: int) -> bool:
+    """Is it 0, 1, 2, ... up to a count?"""
+    if value.numel() != count or count < 2:
+        return False
+    with torch._C._DisableTorchDispatch():
+        return bool(torch.equal(value.flatten(), torch.arange(count)))
 
 
 def hand_on(func: Any, args: tuple[Any, ...], out: Any) -> None:
@@ -83,6 +109,12 @@ def hand_on(func: Any, args: tuple[Any, ...], out: Any) -> None:
         assumed = getattr(args[0], "_capienza_assumed", None)
         if assumed is not None:
             out._capienza_assumed = not assumed
+    elif func in MARKS:
+        out._capienza_share = min(1.0, args[2].numel() / max(1, out.numel()))
+    elif func is SAME:
+        places = next((found for one in args[:2] if (found := shadow.of(one)) is not None), None)
+        if places is not None and _are_numbers(places, out.shape[-1]):
+            out._capienza_share = 1 / out.shape[-1]
     elif func in KEEPS:
         share = getattr(args[0], "_capienza_share", None)
         if share is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -17,7 +18,8 @@ WEIGHTS, GRADIENTS, STATES, BUFFERS, INPUTS = "weights", "gradients", "optimizer
 ACTIVATIONS, RECOMPUTED, TEMPORARIES, TRANSIENT = (
     "activations", "recomputed_activations", "temporaries", "optimizer_transient",
 )  # fmt: skip
-SCRATCH, WORKSPACES = "kernel_scratch", "workspaces"
+_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
+"""A part of a module's name that is a number."""
 _NAMES = {
     scene.PARAMETER: WEIGHTS, scene.GRADIENT: GRADIENTS, scene.STATE: STATES, scene.BUFFER: BUFFERS,
     scene.INPUT: INPUTS, scene.RECOMPUTED: RECOMPUTED, scene.BACKWARD: TEMPORARIES, scene.UPDATE: TRANSIENT,
@@ -62,6 +64,18 @@ def holders(recording: Recording, device: int, event: int, named: list[str]) -> 
         blocks[recording.modules[block], named[block]].append(block)
     found = [_holder(recording, *key, together) for key, together in blocks.items()]
     return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.module, one.category)))
+
+
+def alike(found: Iterable[Holder]) -> tuple[Holder, ...]:
+    """Holders of modules that differ only by a number, as the layers of a model do, taken together."""
+    together: dict[tuple[str, str], list[Holder]] = defaultdict(list)
+    for one in found:
+        together[_NUMBER.sub("*", one.module), one.category].append(one)
+    joined = [
+        Holder(module, category, sum(one.size_bytes for one in of), sum(one.count for one in of), of[0].op)
+        for (module, category), of in together.items()
+    ]
+    return tuple(sorted(joined, key=lambda one: (-one.size_bytes, one.module, one.category)))
 
 
 def _holder(recording: Recording, module: str, category: str, blocks: list[int]) -> Holder:

@@ -7,6 +7,8 @@ import msgspec
 from capienza.catalog.asked import claim_of
 from capienza.catalog.capability import capability_text, traits_of
 from capienza.catalog.capacity import capacity_of
+from capienza.catalog.devices import load_devices
+from capienza.catalog.offer import GpuClaim
 from capienza.errors import UsageError, template
 
 SEVERAL = template(
@@ -44,4 +46,9 @@ def machine_of(name: str) -> Machine:
     if capability is None:
         raise UsageError(NO_CUDA(name=name))
     capacity = capacity_of(claim)
-    return Machine(traits[0].name, capability, capacity.cuda_total_bytes or capacity.smallest_bytes or 0)
+    return Machine(_name(claim, name), capability, capacity.cuda_total_bytes or capacity.smallest_bytes or 0)
+
+
+def _name(claim: GpuClaim, asked: str) -> str:
+    """The catalogue's name of a card; of several that are alike, the one that was asked for."""
+    return load_devices()[claim.candidates[0]].name if len(claim.candidates) == 1 else asked

@@ -20,6 +20,7 @@ from torch.optim.optimizer import _foreach_supported_types
 
 from capienza.errors import UsageError, template
 from capienza.trace import streams
+from capienza.trace.scene import CACHE, Scene
 from capienza.trace.tracker import Tracker
 
 NOT_TRACED = template(
@@ -73,11 +74,28 @@ def hide_fakes() -> list[tuple[Any, str, Any]]:
     ]
 
 
+def _caches(scene: Scene) -> list[tuple[Any, str, Any]]:
+    """Keys and values that a cache gives out lie in it: so it is known what they are for."""
+    module = sys.modules.get("transformers.cache_utils")
+    if module is None:
+        return []
+    update = module.Cache.update
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        out = update(*args, **kwargs)
+        for one in out if isinstance(out, tuple) else ():
+            if isinstance(one, torch.Tensor):
+                scene.mark(one, CACHE, None)
+        return out
+
+    return [(module.Cache, "update", marked)]
+
+
 @contextlib.contextmanager
-def hidden_fakes() -> Iterator[None]:
-    """Inside, transformers does not notice fake tensors."""
+def transformers_adapted(scene: Scene) -> Iterator[None]:
+    """Inside, transformers does not notice fake tensors, and says which of them are a cache."""
     with contextlib.ExitStack() as undo:
-        for owner, attribute, value in hide_fakes():
+        for owner, attribute, value in [*hide_fakes(), *_caches(scene)]:
             undo.enter_context(changed(owner, attribute, value))
         yield
 

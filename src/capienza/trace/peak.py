@@ -102,8 +102,8 @@ def predict_peak(
     The program makes its model and inputs on `cuda` itself; nothing is computed, and no memory is taken for it. The
     second step shows the steady peak, as the first makes the optimizer's states. `settings` are those of
     PYTORCH_ALLOC_CONF. With the device "cpu" the program is one for main memory, and `requested_bytes` is what
-    PyTorch's allocator there counts. Raises `UsageError` for a card whose kernels are not known or a program that uses no `cuda`,
-    `InputError` for a program that stops or does not end.
+    PyTorch's allocator there counts. Raises `UsageError` for a card whose kernels are not known or a program that
+    uses no `cuda`, `InputError` for a program that stops or does not end.
     """
     machine = HOST if device == CPU else machine_of(device)
     traced = trace(

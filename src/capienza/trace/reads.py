@@ -41,6 +41,10 @@ def taken(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
         return tracker.like(found, mask.device)
     count = tracker.guesses.taken(mask)
     tracker.guesses.note(_name(func), tracker.scene.module, f"{count} of {mask.numel()}")
+    if count == mask.numel():
+        with torch._C._DisableTorchDispatch():
+            everywhere = torch.ones(mask.shape, dtype=torch.bool).nonzero()
+        return tracker.like(everywhere, mask.device)
     made: torch.Tensor = aten.empty.memory_format([count, mask.dim()], dtype=torch.int64, device=mask.device)
     return made
 

@@ -40,7 +40,7 @@ class Recording(msgspec.Struct):
 
     def enter(self, phase: str) -> None:
         """From here on everything happens in that phase. A phase that returns is a new entry of `phases`."""
-        self.phases.append(phase)
+        self.phases.append(str(phase))
         for events in self.events.values():
             events.append((MARK, len(self.phases) - 1, 0, STREAM))
 

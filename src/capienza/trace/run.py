@@ -19,9 +19,10 @@ from capienza.trace import guard, patches, probe
 from capienza.trace.attention import installed
 from capienza.trace.attention_call import Choice
 from capienza.trace.guesses import Guess, Routing
+from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
-from capienza.trace.scene import Scene
+from capienza.trace.scene import CACHE, Scene
 from capienza.trace.streams import Place
 from capienza.trace.tracker import Progress, TraceLimit, Tracker
 
@@ -44,6 +45,11 @@ NOTHING_THERE = template(
     "trace.nothing-there",
     "the program put no tensor on {device}",
     'make the model and its inputs on "{device}"; `torch.cuda.is_available()` is True in the program\'s own modules',
+)
+UNSEEN = template(
+    "trace.unseen-scratch",
+    "{what}: its size is not known before a run ({source})",
+    "measure the run on the intended card",
 )
 ONCE = template("trace.once", "a trace is running in this process already", "end it first; traces do not nest")
 _running: list[Tracker] = []
@@ -95,7 +101,7 @@ def trace(
         device_type = CPU
     recording = Recording()
     scene = Scene(recording)
-    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds, progress)
+    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds, progress, _card(machine, device_type))
     chosen: Counter[str] = Counter()
     began = time.monotonic()
     _running.append(tracker)
@@ -120,7 +126,7 @@ def trace(
         op_ends=tracker.op_ends,
         guesses=tracker.guesses.all(),
         kernels=tuple(chosen.items()),
-        unknown=(),
+        unknown=tuple(UNSEEN(what=what, source=source) for what, source in tracker.unseen.items()),
         warnings=tuple(warnings),
         seconds=time.monotonic() - began,
     )
@@ -144,13 +150,19 @@ def enter(name: str) -> None:
         scene.enter(name)
 
 
+def keep_as_cache(*tensors: torch.Tensor) -> None:
+    """Say that these are a cache of keys and values."""
+    for tensor in tensors if _running else ():
+        _running[0].scene.mark(tensor, CACHE, None)
+
+
 def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], object], steps: int) -> None:
     scene = tracker.scene
     scene.mark = _marker(tracker)
-    with patches.hidden_fakes():
+    with patches.transformers_adapted(scene):
         state = build()
     # The modules it needs may have been imported only while it was built.
-    with patches.hidden_fakes():
+    with patches.transformers_adapted(scene):
         scene.has_begun = True
         for _ in range(steps):
             step(state)
@@ -193,17 +205,27 @@ def _collecting() -> Iterator[None]:
             gc.disable()
 
 
+def _card(machine: Machine, device_type: str) -> Card | None:
+    """The card whose kernels run; on cpu they are not those of a card."""
+    if device_type != CUDA:
+        return None
+    major, minor = torch.__version__.split(".")[:2]
+    return Card(machine.capability, (int(major), int(minor)))
+
+
 def _choose(chosen: Counter[str], choice: Choice) -> None:
     chosen[choice.kernel or "none"] += 1
 
 
-def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str], None]:
-    categories = tracker.recording.categories
+def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]:
+    categories, modules = tracker.recording.categories, tracker.recording.modules
 
-    def mark(tensor: torch.Tensor, category: str) -> None:
+    def mark(tensor: torch.Tensor, category: str, module: str | None) -> None:
         block = tracker.block_of(tensor)
         if block is not None:
             categories[block] = category
+            if module is not None:
+                modules[block] = module
 
     return mark
 

@@ -21,7 +21,8 @@ from capienza.trace.recording import Recording
 
 PARAMETER, GRADIENT, STATE, BUFFER = "parameter", "gradient", "optimizer_state", "buffer"
 INPUT, FORWARD, BACKWARD, RECOMPUTED = "input", "forward", "backward", "recomputed"
-UPDATE, LOADING = "update", "loading"
+UPDATE, LOADING, CACHE = "update", "loading", "kv_cache"
+SCRATCH, WORKSPACE = "kernel_scratch", "workspaces"
 _UPDATES = (Phase.OPTIMIZER_STEP_FIRST, Phase.OPTIMIZER_STEP_STEADY)
 
 
@@ -37,7 +38,8 @@ class Scene:
         self.stack: list[str] = []
         self.roots: list[torch.nn.Module] = []
         self.optimizers: list[torch.optim.Optimizer] = []
-        self.mark: Callable[[torch.Tensor, str], None] = lambda _tensor, _category: None
+        self.mark: Callable[[torch.Tensor, str, str | None], None] = lambda _tensor, _category, _module: None
+        """Say what the storage of a tensor is for, and of which module where that is known."""
         self._names: dict[int, str] = {}
         self._numbers: list[int] = [-1]
         self._makers: list[str] = [""]
@@ -57,16 +59,20 @@ class Scene:
 
     def look(self) -> None:
         """Notice that autograd has begun to run, and which numbers the nodes of this module get."""
-        if torch._C._current_graph_task_id() < 0:
+        if not self.in_backward():
             if self.has_begun and self.phase == Phase.LOAD and not self.told:
                 self.enter(Phase.FORWARD)
             self._number()
         elif not self.told and self.phase != Phase.LOAD:
             self.enter(Phase.BACKWARD)
 
+    def in_backward(self) -> bool:
+        """Does autograd run?"""
+        return bool(torch._C._current_graph_task_id() >= 0)
+
     def module_now(self) -> str:
         """The module to which a storage that is born now belongs."""
-        if self.stack or torch._C._current_graph_task_id() < 0:
+        if self.stack or not self.in_backward():
             return self.module
         node: torch.autograd.graph.Node | None = torch._C._current_autograd_node()
         if node is None:
@@ -75,7 +81,7 @@ class Scene:
 
     def category(self) -> str:
         """What a storage that is born now is taken for, until something is known of it."""
-        if torch._C._current_graph_task_id() >= 0:
+        if self.in_backward():
             return RECOMPUTED if torch.is_grad_enabled() else BACKWARD
         if self.phase == Phase.LOAD:
             return LOADING
@@ -113,12 +119,15 @@ class Scene:
     def label(self) -> None:
         """Say of every storage that is known by name what it is."""
         for root in self.roots:
-            for parameter in root.parameters():
-                self.mark(parameter, PARAMETER)
-                if parameter.grad is not None:
-                    self.mark(parameter.grad, GRADIENT)
-            for buffer in root.buffers():
-                self.mark(buffer, BUFFER)
+            for name, module in root.named_modules():
+                for parameter in module._parameters.values():
+                    if parameter is not None:
+                        self.mark(parameter, PARAMETER, name)
+                        if parameter.grad is not None:
+                            self.mark(parameter.grad, GRADIENT, name)
+                for buffer in module._buffers.values():
+                    if buffer is not None:
+                        self.mark(buffer, BUFFER, name)
         for optimizer in self.optimizers:
             self._label(optimizer)
 
@@ -136,7 +145,7 @@ class Scene:
         name = self._names.get(id(module))
         if name is None:
             name = self._name(module)
-        if not self.stack and not self.told and self.phase != Phase.LOAD and torch._C._current_graph_task_id() < 0:
+        if not self.stack and not self.told and self.phase != Phase.LOAD and not self.in_backward():
             self.enter(Phase.FORWARD)
         self.stack.append(name)
 
@@ -160,9 +169,9 @@ class Scene:
         self._stepped.add(id(optimizer))
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self.mark(parameter, PARAMETER)
+                self.mark(parameter, PARAMETER, None)
                 if parameter.grad is not None:
-                    self.mark(parameter.grad, GRADIENT)
+                    self.mark(parameter.grad, GRADIENT, None)
 
     def _updated(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
         self._label(optimizer)
@@ -172,4 +181,4 @@ class Scene:
             if isinstance(states, dict):
                 for value in states.values():
                     if isinstance(value, torch.Tensor):
-                        self.mark(value, STATE)
+                        self.mark(value, STATE, None)

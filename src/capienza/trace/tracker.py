@@ -18,8 +18,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capienza.trace import guesses, shadow
 from capienza.trace.guesses import Guesses, Routing
+from capienza.trace.kernels import rule_of, scratch
+from capienza.trace.kernels_call import PERSISTENT, Card, device_index
 from capienza.trace.recording import Recording
-from capienza.trace.scene import Scene
+from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 from capienza.trace.streams import Place
 
 aten = torch.ops.aten
@@ -59,6 +61,7 @@ class Tracker(TorchDispatchMode):
         most_ops: int = 0,
         most_seconds: float = 0,
         progress: Progress | None = None,
+        card: Card | None = None,
     ) -> None:
         super().__init__()
         self.device_type = device_type
@@ -71,6 +74,11 @@ class Tracker(TorchDispatchMode):
         self.op_ends: list[int] = []
         self.most_ops = most_ops
         self.progress = progress
+        self.card = card
+        """Whose kernels run; None where nothing is known of them."""
+        self.unseen: dict[str, str] = {}
+        """Scratch of unknown size that some kernel takes, and where that is from."""
+        self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
         self._kinds: dict[Any, int] = {}
@@ -101,6 +109,8 @@ class Tracker(TorchDispatchMode):
             out = func(*args, **named)
             self._values(func, args, named, out)
         self.keep(out, func)
+        if self.card is not None and rule_of(func) is not None:
+            self._scratch(func, args, named, self.card)
         self.op_ends.append(len(self.recording.events.get(0, ())))
         return out
 
@@ -175,6 +185,25 @@ class Tracker(TorchDispatchMode):
             places.extend(found.unbind(1))
         return args[0], places, *args[2:]
 
+    def _scratch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], card: Card) -> None:
+        """What the kernel takes besides its results: back at once, or kept from its first time on."""
+        scene = self.scene
+        for row in scratch(func, args, kwargs, card, in_backward=scene.in_backward()):
+            if row.bytes is None:
+                self.unseen[row.name] = row.source
+            elif row.lifetime == PERSISTENT:
+                if row.key not in self.workspaces:
+                    self.workspaces.add(row.key)
+                    self.recording.allocate(row.bytes, self._device(args), "", WORKSPACE, row.name)
+            elif row.bytes:
+                recording = self.recording
+                recording.free(recording.allocate(row.bytes, self._device(args), scene.module_now(), SCRATCH, row.name))
+
+    def _device(self, args: tuple[Any, ...]) -> int:
+        """The device of an operation, by its first tensor."""
+        first = next(shadow.tensors_in(args), None)
+        return 0 if first is None else device_index(first)
+
     def _count(self, func: Any) -> None:
         self.op_names.append(func)
         done = len(self.op_names)
@@ -198,7 +227,7 @@ class Tracker(TorchDispatchMode):
             kind = self._kinds[func] = _kind(func)
         if kind == WRITES:
             self._written(func, args, kwargs)
-        elif kind == MAKES or (kind == MAPS and _may_be_small(out) and _may_map(args)):
+        elif kind == MAKES or (kind == MAPS and _may_be_known(out) and _may_map(func, args)):
             self._mapped(func, args, kwargs, out)
 
     def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -206,19 +235,30 @@ class Tracker(TorchDispatchMode):
         if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
             for one in targets:
                 shadow.forget(one)
+            if func in guesses.MARKS:
+                guesses.hand_on(func, args, args[0])
 
     def _mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         outs = [out] if isinstance(out, torch.Tensor) else out
-        if not isinstance(outs, list | tuple) or not all(
-            isinstance(one, torch.Tensor) and shadow.is_small(one) for one in outs
-        ):
+        if not isinstance(outs, list | tuple) or not all(isinstance(one, torch.Tensor) for one in outs):
             return
-        found = shadow.run(func, args, kwargs)
+        found = shadow.run(func, args, kwargs) if all(map(shadow.is_small, outs)) else shadow.UNKNOWN
         if found is shadow.UNKNOWN:
-            guesses.hand_on(func, args, out)
+            if func in guesses.COUNTS:
+                self._shared_out(func, args[0], out)
+            else:
+                guesses.hand_on(func, args, out)
             return
         for one, value in zip(outs, [found] if isinstance(found, torch.Tensor) else found, strict=True):
             shadow.give(one, value)
+
+    def _shared_out(self, func: Any, mask: torch.Tensor, out: torch.Tensor) -> None:
+        """The tokens of each expert, as routing is assumed to share them out."""
+        counts = self.guesses.shared_out(mask, out.numel())
+        if counts is not None:
+            self.guesses.note(str(func), self.scene.module, f"{sum(counts)} shared out to {len(counts)}")
+            with torch._C._DisableTorchDispatch():
+                shadow.give(out, torch.tensor(counts).reshape(out.shape).to(out.dtype))
 
 
 MAPS, MAKES, WRITES, NOTHING = range(4)
@@ -235,12 +275,15 @@ def _kind(func: Any) -> int:
     return MAPS
 
 
-def _may_be_small(out: Any) -> bool:
-    return not isinstance(out, torch.Tensor) or shadow.is_small(out)
+def _may_be_known(out: Any) -> bool:
+    """Large tensors of real numbers never are; of the others it may at least be known where they come from."""
+    return not isinstance(out, torch.Tensor) or out.dtype in shadow.WHOLE or shadow.is_small(out)
 
 
-def _may_map(args: tuple[Any, ...]) -> bool:
+def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
     """Can the result be known, or assumed? A quick look at the first tensor."""
+    if func in guesses.MARKS or func is guesses.SAME:
+        return True
     for one in args:
         if isinstance(one, torch.Tensor):
             return type(one) is not FakeTensor or one.dtype == torch.bool or not TOLD.isdisjoint(one.__dict__)

@@ -37,7 +37,11 @@ class Worker:
     """A child that runs programs."""
 
     def __init__(self) -> None:
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCES), "TOKENIZERS_PARALLELISM": "false"}
+        environment = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(SOURCES),
+            "TOKENIZERS_PARALLELISM": "false",
+        }
         self._child = subprocess.Popen(
             [sys.executable, str(HERE / "worker.py")],
             stdin=subprocess.PIPE,

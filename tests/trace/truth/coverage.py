@@ -58,4 +58,3 @@ def told(error: BaseException) -> str:
     where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
     text = " ".join(str(cause).split())[:300]
     return f"{type(cause).__name__}: {text} ({where})"
-

@@ -25,14 +25,22 @@ ODD: dict[str, dict[str, Any]] = {
     "bailing_hybrid": {"layer_group_size": 2},
     "bamba": {**MAMBA2, "attn_layer_indices": [1]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": ROPE, "sliding_attention": ROPE}},
-    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8}, "ffn_config": {"ffn_hidden_size": 64}},
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8},
+        "ffn_config": {"ffn_hidden_size": 64},
+    },
     "deepseek_v2": {"num_experts_per_tok": 2},
     "dory": {"num_hidden_layers": 6, "n_recurrent_layers": 2},
     "dots1": {"num_local_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
-    "dots3_note": {"vision_config": {"mlp_layer_types": ["dense", "dense"], "adapter_in_dim": 128}, "audio_config": {"adapter_input_size": 128}},
+    "dots3_note": {
+        "vision_config": {"mlp_layer_types": ["dense", "dense"], "adapter_in_dim": 128},
+        "audio_config": {"adapter_input_size": 128},
+    },
     "gemma3n": {"text_config": GEMMA3N},
     "gemma3n_text": GEMMA3N,
-    "gemma4_assistant": {"text_config": {"num_kv_shared_layers": 2, "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}},
+    "gemma4_assistant": {
+        "text_config": {"num_kv_shared_layers": 2, "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+    },
     "gemma4_unified_assistant": {"text_config": {"num_kv_shared_layers": 0}},
     "git": {"vision_config": {"image_size": 32}},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
@@ -61,8 +69,21 @@ ODD: dict[str, dict[str, Any]] = {
     },
     "xlnet": {"d_head": 32},
     "xmod": {"default_language": "en_XX"},
-    "zamba": {"attn_layer_period": 2, "attn_layer_offset": 0, "n_mamba_heads": 2, "attention_hidden_size": ..., "attention_head_dim": ...},
-    "zamba2": {"layers_block_type": ["linear_attention", "hybrid"], "n_mamba_heads": 4, "adapter_rank": 16, "mamba_headdim": ..., "attention_head_dim": ..., "attention_hidden_size": ...},
+    "zamba": {
+        "attn_layer_period": 2,
+        "attn_layer_offset": 0,
+        "n_mamba_heads": 2,
+        "attention_hidden_size": ...,
+        "attention_head_dim": ...,
+    },
+    "zamba2": {
+        "layers_block_type": ["linear_attention", "hybrid"],
+        "n_mamba_heads": 4,
+        "adapter_rank": 16,
+        "mamba_headdim": ...,
+        "attention_head_dim": ...,
+        "attention_hidden_size": ...,
+    },
 }
 """Keys over the shrunk config, config by config; `...` takes a key away."""
 

@@ -45,7 +45,12 @@ def _tokens(length: int) -> torch.Tensor:
 
 
 def program(
-    model_type: str, dtype: torch.dtype = torch.float32, *, foreach: bool = True, checkpointing: bool = False, device: str = "cpu"
+    model_type: str,
+    dtype: torch.dtype = torch.float32,
+    *,
+    foreach: bool = True,
+    checkpointing: bool = False,
+    device: str = "cpu",
 ) -> Program:
     """Build a model with AdamW; one step is forward, backward, optimizer step on (2, 64) tokens."""
 
@@ -67,7 +72,9 @@ def program(
     return build, step
 
 
-def generation(model_type: str, dtype: torch.dtype = torch.float32, *, new_tokens: int = 16, device: str = "cpu") -> Program:
+def generation(
+    model_type: str, dtype: torch.dtype = torch.float32, *, new_tokens: int = 16, device: str = "cpu"
+) -> Program:
     """Build a model; one step generates `new_tokens` greedily with a cache from (2, 16) tokens."""
 
     def build() -> Any:

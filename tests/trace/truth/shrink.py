@@ -105,7 +105,11 @@ def _shrunk(config: Config, layers: int) -> Config:
         if key in DERIVED or key.startswith("_"):
             continue
         inner = isinstance(value, dict) and "model_type" in value
-        small[key] = {"model_type": value["model_type"], **_shrunk(value, layers)} if inner else _size(key, value, config, layers)
+        small[key] = (
+            {"model_type": value["model_type"], **_shrunk(value, layers)}
+            if inner
+            else _size(key, value, config, layers)
+        )
     return small
 
 

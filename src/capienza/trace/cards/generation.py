@@ -13,7 +13,7 @@ import torch
 from capienza.errors import Message, template
 from capienza.trace.cards.model import causal_model
 from capienza.trace.cards.recipe import Recipe
-from capienza.trace.run import enter
+from capienza.trace.run import enter, keep_as_cache
 
 WHOLE_OUTPUT, ENDS = 64, 8
 """Tokens: the longest output that is run whole; what is run of a longer one at its begin and at its end."""
@@ -73,6 +73,7 @@ def _lengthen(layer: Any, tokens: int) -> None:
     layer.values = values.new_empty(*values.shape[:2], length, values.shape[3])
     if hasattr(layer, "cumulative_length"):
         layer.cumulative_length = tokens
+    keep_as_cache(layer.keys, layer.values)
 
 
 def shortened(recipe: Recipe) -> Message | None:

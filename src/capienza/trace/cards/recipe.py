@@ -48,6 +48,9 @@ SEVERAL_GPUS = template(
     "trace a program of your own with predict_peak, or size the card",
 )
 DEFAULT = template("trace.default", "{field} is not stated; taken: {value}")
+TWO_OF = template(
+    "trace.two-microbatches", "of the {count} microbatches of an update two were run: the others are like the second"
+)
 LEFT_OUT = template("trace.left-out", "{field} is not in the traced program: its effect is not in the figures")
 
 
@@ -133,6 +136,8 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
         raise UsageError(NOT_STATED(field="training.rank"))
     required = card.tokens.required
     assert required is not None
+    if (card.accumulation or 1) > 2:
+        assumed.append(TWO_OF(count=card.accumulation))
     return Recipe(
         task="training",
         config=config,

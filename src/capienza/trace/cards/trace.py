@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import contextlib
+import warnings
+from collections.abc import Iterator
 
 import msgspec
 
 from capienza.allocator.settings import Settings
 from capienza.errors import Message
 from capienza.trace.cards.generation import Generation, shortened
+from capienza.trace.cards.model import library
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.cards.training import Training
 from capienza.trace.peak import Prediction, predict_peak
@@ -29,11 +31,38 @@ def trace_recipe(
 ) -> CardTrace:
     """Run the program of a recipe on fake tensors. Raises what `predict_peak` raises."""
     target = "cpu" if device == "cpu" else "cuda"
-    build: Callable[[], Any]
-    if recipe.task == "training":
-        build, step = lambda: Training(recipe, target, steps), Training.update
-    else:
-        build, step, steps = lambda: Generation(recipe, target), Generation.generate, 1
-    found = predict_peak(build, step, steps=steps, device=device, settings=settings, progress=progress)
+    with _quiet():
+        if recipe.task == "training":
+            found = predict_peak(
+                lambda: Training(recipe, target, steps),
+                Training.update,
+                steps=steps,
+                device=device,
+                settings=settings,
+                progress=progress,
+            )
+        else:
+            found = predict_peak(
+                lambda: Generation(recipe, target),
+                Generation.generate,
+                steps=1,
+                device=device,
+                settings=settings,
+                progress=progress,
+            )
     told = shortened(recipe) if recipe.task == "generation" else None
     return CardTrace(found, recipe.assumed, recipe.left_out + ((told,) if told else ()))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What the libraries say of their own future is not about the card."""
+    logging = library("transformers").utils.logging
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(before)

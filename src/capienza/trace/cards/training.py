@@ -16,6 +16,8 @@ from capienza.trace.cards.model import causal_model, library
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.run import phase
 
+MOST_MICROBATCHES = 2
+"""Of an update's microbatches: the second finds the gradients of the first there, and so do all after it."""
 IGNORED = -100
 """A label that is no target."""
 
@@ -34,7 +36,7 @@ class Training:
     def update(self) -> None:
         """One update; the last one is followed by the rest of the cycle."""
         recipe = self.recipe
-        for _ in range(recipe.accumulation):
+        for _ in range(min(recipe.accumulation, MOST_MICROBATCHES)):
             loss = self.loss(recipe.sequences) / recipe.accumulation
             (loss if self.scaler is None else self.scaler.scale(loss)).backward()
             del loss

@@ -1,0 +1,182 @@
+"""`capienza trace CARD`: what it runs, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytestmark = pytest.mark.oracle
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "vocab_size": 512,
+    "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 4096, "tie_word_embeddings": False,
+}  # fmt: skip
+PARAMETERS = 2 * 512 * 64 + 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64)
+GPU = "A100 80GB SXM"
+
+
+@pytest.fixture
+def card(tmp_path: Path):
+    """A card of that model; the text is what it adds."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG))
+
+    def write(text: str) -> Path:
+        path = tmp_path / "card.yaml"
+        head = "capienza: 1\nname: small\nmodel: {path: model}\nplacement: {gpus: 1}\n"
+        path.write_text(head + textwrap.dedent(text))
+        return path
+
+    return write
+
+
+TRAINING = """\
+    task: fine-tuning
+    weights: {{format: {format}}}
+    tokens: {{required: 128}}
+    microbatch: 2
+    training: {{method: {method}, optimizer: {optimizer}{more}}}
+    """
+
+
+def training(method: str = "full", optimizer: str = "adamw_torch", form: str = "bf16", more: str = "") -> str:
+    return TRAINING.format(method=method, optimizer=optimizer, format=form, more=more)
+
+
+@pytest.fixture
+def traced(capienza, card):
+    def run(text: str, *options: str) -> dict:
+        outcome = capienza("trace", card(text), "--gpu", GPU, "--json", *options)
+        assert outcome.code == 0, outcome.err
+        return json.loads(outcome.out)
+
+    return run
+
+
+def amount(found: dict, phase: str, name: str) -> int:
+    return next(one["bytes"] for one in found["entries"] if one["phase"] == phase and one["name"] == name)
+
+
+def test_a_full_training_holds_weights_gradients_and_two_moments(traced) -> None:
+    found = traced(training())
+    names = [one["phase"] for one in found["gpus"][0]["phases"]]
+    assert names == [
+        "load", "forward", "backward", "optimizer_step_first", "optimizer_step_steady", "eval", "checkpoint", "export",
+    ]  # fmt: skip
+    assert amount(found, "optimizer_step_steady", "weights") == 2 * PARAMETERS
+    assert amount(found, "optimizer_step_steady", "gradients") == 2 * PARAMETERS
+    assert amount(found, "optimizer_step_steady", "optimizer_states") == 2 * 2 * PARAMETERS
+    assert found["guesses"] == []
+    assert set(found["attention_kernels"]) == {"flash"}
+    assert found["gpus"][0]["device_bytes"] is None
+
+
+def test_adapters_alone_have_gradients_and_states(traced) -> None:
+    found = traced(training("lora", more=", rank: 4, targets: all-linear"))
+    adapters = 2 * 4 * (2 * (64 + 64) + 2 * (64 + 32) + 3 * (64 + 128))
+    assert amount(found, "optimizer_step_steady", "gradients") == 4 * adapters
+    assert amount(found, "optimizer_step_steady", "optimizer_states") == 2 * 4 * adapters
+    assert amount(found, "forward", "weights") == 2 * PARAMETERS + 4 * adapters
+
+
+def test_checkpointing_holds_less(traced) -> None:
+    plain, spared = (traced(training(more=more))["gpus"][0] for more in ("", ", gradient_checkpointing: true"))
+    assert spared["allocated_bytes"] < plain["allocated_bytes"]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw_torch", "adamw_torch_fused", "sgd", "adafactor", "rmsprop", "adagrad"])
+def test_every_optimizer_runs(traced, optimizer: str) -> None:
+    assert traced(training(optimizer=optimizer))["gpus"][0]["allocated_bytes"] > 4 * PARAMETERS
+
+
+@pytest.mark.parametrize(("mixed", "form"), [("bf16", "fp32"), ("fp16", "fp32")])
+def test_mixed_precision_keeps_wide_weights(traced, mixed: str, form: str) -> None:
+    found = traced(training(form=form, more=f", {mixed}: true"))
+    assert amount(found, "optimizer_step_steady", "weights") == 4 * PARAMETERS
+
+
+def test_a_generation_keeps_its_cache(traced) -> None:
+    text = """\
+        task: inference
+        weights: {format: bf16}
+        engine: {name: transformers}
+        tokens: {required: {prompt: 100, output: %d}}
+        concurrency: 3
+        """
+    short, long = traced(text % 4), traced(text % 400)
+    assert [one["phase"] for one in short["gpus"][0]["phases"]] == ["load", "prefill", "decode"]
+    token = 3 * 2 * 2 * 2 * 16 * 2
+    assert amount(short, "prefill", "kv_cache") <= 100 * token
+    # At the end every layer holds 500 tokens; the last token's own cache is made while the one before is there.
+    assert amount(long, "decode", "kv_cache") >= 499 * token
+    assert "trace.shortened" in {one["code"] for one in long["left_out"]}
+
+
+def test_a_trace_can_be_opened_in_the_memory_viewer(capienza, card, tmp_path: Path) -> None:
+    import pickle
+
+    from torch.cuda import _memory_viz
+
+    path = tmp_path / "trace.pickle"
+    outcome = capienza("trace", card(training()), "--gpu", GPU, "--snapshot", path)
+    assert outcome.code == 0, outcome.err
+    snapshot = pickle.loads(path.read_bytes())
+    assert "backward" in str(snapshot["device_traces"][0][-1]["frames"]) or snapshot["device_traces"][0]
+    assert "alloc" in _memory_viz.trace(snapshot)
+    again = capienza("trace", "replay", path, "--json")
+    assert again.code == 0, again.err
+
+
+REFUSED = {
+    "no method": (
+        "task: fine-tuning\ntokens: {required: 8}\nmicrobatch: 1\nweights: {format: bf16}\n",
+        "training.method",
+    ),
+    "no length": ("task: inference\nweights: {format: bf16}\n", "tokens.required"),
+    "no microbatch": (
+        "task: fine-tuning\ntokens: {required: 8}\nweights: {format: bf16}\ntraining: {method: full}\n",
+        "microbatch",
+    ),
+    "no rank": (
+        "task: fine-tuning\ntokens: {required: 8}\nmicrobatch: 1\nweights: {format: bf16}\ntraining: {method: lora}\n",
+        "training.rank",
+    ),
+    "a format": (
+        "task: inference\ntokens: {required: 8}\nweights: {format: awq}\n",
+        "weights.format",
+    ),
+    "an optimizer": (
+        "task: fine-tuning\ntokens: {required: 8}\nmicrobatch: 1\nweights: {format: bf16}\n"
+        "training: {method: full, optimizer: shampoo}\n",
+        "training.optimizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_card_leaves_open_is_named(capienza, card, name: str) -> None:
+    text, field = REFUSED[name]
+    outcome = capienza("trace", card(text), "--gpu", GPU)
+    assert outcome.code in (2, 3)
+    assert field in outcome.err
+    assert "Traceback" not in outcome.err
+    assert outcome.out == ""
+
+
+def test_a_name_for_several_cards_is_refused_where_kernels_differ(capienza, card) -> None:
+    outcome = capienza("trace", card(training()), "--gpu", "B300 or H100")
+    assert outcome.code != 0
+    assert "Traceback" not in outcome.err
+
+
+def test_italian_is_complete(capienza, card) -> None:
+    outcome = capienza("trace", card(training()), "--gpu", GPU, "--lang", "it")
+    assert outcome.code == 0, outcome.err
+    assert "storages" not in outcome.out
+    assert "Assumed" not in outcome.out
