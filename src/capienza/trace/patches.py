@@ -130,6 +130,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         return refused
 
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
+    rng_state = torch.zeros(16, dtype=torch.uint8)
     properties = _Properties(name, capability, total_bytes)
     cuda, empty_cache = torch.cuda, torch.cuda.empty_cache
 
@@ -161,6 +162,9 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "get_device_properties", lambda *_args: properties),
         (cuda, "get_device_name", lambda *_args: name),
         (cuda, "is_available", is_available),
+        # The state of a generator that is not there: whoever keeps it only gives it back.
+        (cuda, "get_rng_state", lambda *_args: rng_state),
+        (cuda, "set_rng_state", nothing),
         (cuda, "mem_get_info", lambda *_args: (max(0, total_bytes - live()), total_bytes)),
         (cuda, "memory_allocated", live),
         (cuda, "max_memory_allocated", live),
@@ -173,6 +177,7 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
 
 @contextlib.contextmanager
 def changed(owner: Any, attribute: str, value: Any) -> Iterator[None]:
+    """Inside, the attribute is another."""
     had, before = attribute in vars(owner), getattr(owner, attribute)
     setattr(owner, attribute, value)
     try:

@@ -23,8 +23,7 @@ from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import CACHE, Scene
-from capienza.trace.streams import Place
-from capienza.trace.tracker import Progress, TraceLimit, Tracker
+from capienza.trace.tracker import Progress, TraceLimit, Tracker, plain
 
 State = TypeVar("State")
 CUDA, CPU = "cuda", "cpu"
@@ -84,11 +83,11 @@ def trace(
     most_ops: int = 0,
     most_seconds: float = 0,
     progress: Progress | None = None,
-    around: Callable[[Place, str], contextlib.AbstractContextManager[object]] | None = None,
+    around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None = None,
 ) -> Traced:
     """Build the program's state and run its step so many times, all on fake tensors.
 
-    `around` is put in place before the program is built, for a kind of device, and taken away after it.
+    `around` is put in place before the program is built, and taken away after it.
     Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
     with an error or does not end.
     """
@@ -174,7 +173,7 @@ def _stage(
     tracker: Tracker,
     machine: Machine,
     chosen: Counter[str],
-    around: Callable[[Place, str], contextlib.AbstractContextManager[object]] | None,
+    around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None,
 ) -> Iterator[None]:
     """Everything that has to be in place; all of it is taken away again."""
     with contextlib.ExitStack() as stack:
@@ -185,7 +184,7 @@ def _stage(
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
         if around is not None:
-            stack.enter_context(around(tracker.place, tracker.device_type))
+            stack.enter_context(around(tracker))
         stack.enter_context(tracker.scene.watching())
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(tracker)
@@ -221,11 +220,12 @@ def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]
     categories, modules = tracker.recording.categories, tracker.recording.modules
 
     def mark(tensor: torch.Tensor, category: str, module: str | None) -> None:
-        block = tracker.block_of(tensor)
-        if block is not None:
-            categories[block] = category
-            if module is not None:
-                modules[block] = module
+        for inner in plain(tensor):
+            block = tracker.block_of(inner)
+            if block is not None:
+                categories[block] = category
+                if module is not None:
+                    modules[block] = module
 
     return mark
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from capienza.trace import guesses, shadow
 from capienza.trace.guesses import Guesses, Routing
@@ -290,3 +290,14 @@ def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
         if isinstance(one, list | tuple):
             return bool(one) and isinstance(one[0], torch.Tensor) and shadow.of(one[0]) is not None
     return False
+
+
+def plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that hold the storage of one that is made of others, as a distributed one is."""
+    if is_traceable_wrapper_subclass(tensor):
+        for name in tensor.__tensor_flatten__()[0]:
+            inner = getattr(tensor, name)
+            if isinstance(inner, torch.Tensor):
+                yield from plain(inner)
+    else:
+        yield tensor

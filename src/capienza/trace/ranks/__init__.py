@@ -19,7 +19,7 @@ from capienza.errors import MissingPartError, template
 from capienza.trace.patches import changed
 from capienza.trace.ranks.rebind import rebound
 from capienza.trace.ranks.world import World, environment
-from capienza.trace.streams import Place
+from capienza.trace.tracker import Tracker
 
 if TYPE_CHECKING:
     from capienza.trace.ranks.objects import Mail
@@ -41,20 +41,26 @@ def mailbox() -> Mail:
 
 
 @contextlib.contextmanager
-def entered(world: World, place: Place, device_type: str, mail: Mail, noted: Counter[str]) -> Iterator[None]:
+def entered(world: World, tracker: Tracker, mail: Mail, noted: Counter[str]) -> Iterator[None]:
     """Inside, this process is that rank. What is assumed is counted in `noted`."""
-    from capienza.trace.ranks import accelerator, collectives, data_parallel, group, objects, sharded
+    from capienza.trace.ranks import accelerator, collectives, data_parallel, group, objects, pipeline, purposes, sharded
 
     note: Callable[[str], None] = lambda what: noted.update((what,))  # noqa: E731
-    told = group.Group(world, device_type)
-    changes = data_parallel.changes(note) + sharded.changes()
-    if device_type == "cuda":
-        changes += accelerator.changes(place, world.on_node)
+    told = group.Group(world, tracker.device_type)
+    changes = data_parallel.changes(note) + sharded.changes() + purposes.changes(tracker.scene) + pipeline.changes(note)
+    if tracker.device_type == "cuda":
+        changes += accelerator.changes(tracker.place, world.on_node)
     with contextlib.ExitStack() as stack:
         stack.enter_context(environment(world))
         stack.enter_context(group.made(told))
         for owner, attribute, value in changes:
             stack.enter_context(changed(owner, attribute, value))
-        functions = group.replacements(told) | objects.replacements(world, mail, note) | collectives.replacements()
-        stack.enter_context(rebound(functions))
+        for functions in (
+            group.replacements(told),
+            objects.replacements(world, mail, note),
+            collectives.replacements(),
+            purposes.replacements(tracker.scene),
+            sharded.replacements(),
+        ):
+            stack.enter_context(rebound(functions))
         yield

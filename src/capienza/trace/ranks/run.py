@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,10 +14,13 @@ from capienza.trace.guesses import Guess
 from capienza.trace.ranks import unseen
 from capienza.trace.ranks.world import World
 from capienza.trace.run import Traced, trace
-from capienza.trace.streams import Place
+from capienza.trace.tracker import Tracker
 
 State = TypeVar("State")
-FIRST_ORDER = "buckets keep their first order"
+ANSWERS = {
+    "Reducer._rebuild_buckets": "buckets keep their first order",
+    "PipelineStage._recv_meta": "gradients come in the shapes of the outputs",
+}
 OWN_OBJECT = "the object of this rank stands for that of every rank"
 
 
@@ -34,26 +36,19 @@ def traces(
     found = []
     for world in worlds:
         noted: Counter[str] = Counter()
-        places: list[Place] = []
+        trackers: list[Tracker] = []
 
-        @contextlib.contextmanager
-        def around(
-            place: Place, device_type: str, world: World = world, noted: Any = noted, places: Any = places
-        ) -> Iterator[None]:
-            places.append(place)
-            with ranks.entered(world, place, device_type, mail, noted):
-                yield
+        def around(tracker: Tracker, world: World = world, noted: Any = noted, trackers: Any = trackers) -> Any:
+            trackers.append(tracker)
+            return ranks.entered(world, tracker, mail, noted)
 
         traced = trace(build, step, around=around, **options)
         unknown: tuple[Message, ...] = (unseen.COMMUNICATION(world_size=world.size),)
-        if places[0].is_deferring:
+        if trackers[0].place.is_deferring:
             unknown += (unseen.DEFERRED(),)
-        guesses = traced.guesses + tuple(Guess(op, "", _answer(op), count) for op, count in noted.items())
+        guesses = traced.guesses + tuple(Guess(op, "", ANSWERS.get(op, OWN_OBJECT), count) for op, count in noted.items())
         found.append(
             msgspec.structs.replace(traced, rank=world.rank, unknown=traced.unknown + unknown, guesses=guesses)
         )
     return tuple(found)
 
-
-def _answer(op: str) -> str:
-    return FIRST_ORDER if op == "Reducer._rebuild_buckets" else OWN_OBJECT

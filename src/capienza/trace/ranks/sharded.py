@@ -1,19 +1,56 @@
-"""DTensor on fake tensors: what it computes to learn shapes is no work of the program."""
+"""Device meshes and DTensor on fake tensors: what they compute to find their way is no work of the program.
+
+A mesh is a small tensor of ranks in main memory, whose values are read; it stays a real one. DTensor runs each
+operation once on fake tensors of its own, to learn shapes; their storages are not counted.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch.distributed import device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
 
+METHODS = ("__getitem__", "_flatten", "_unflatten", "_get_all_submeshes")
+
 
 def changes() -> list[tuple[Any, str, Any]]:
-    """DTensor runs each operation once on fake tensors of its own, whose storages must not be counted."""
-    real = ShardingPropagator._propagate_tensor_meta_non_cached
+    """What runs outside the trace."""
+    propagated = ShardingPropagator._propagate_tensor_meta_non_cached
+    found = [(DeviceMesh, name, _outside(getattr(DeviceMesh, name))) for name in METHODS if hasattr(DeviceMesh, name)]
+    return [
+        *found,
+        (DeviceMesh, "__init__", _made(DeviceMesh.__init__)),
+        (DeviceMesh, "mesh", property(_outside(DeviceMesh.mesh.fget))),
+        (ShardingPropagator, "_propagate_tensor_meta_non_cached", _outside(propagated)),
+    ]
 
-    def unseen(propagator: ShardingPropagator, schema: Any) -> Any:
+
+def replacements() -> dict[Any, Any]:
+    """The function that makes a mesh."""
+    return {device_mesh.init_device_mesh: _outside(device_mesh.init_device_mesh)}
+
+
+def _outside(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
         with _disable_current_modes():
-            return real(propagator, schema)
+            return function(*args, **named)
 
-    return [(ShardingPropagator, "_propagate_tensor_meta_non_cached", unseen)]
+    return called
+
+
+def _made(init: Callable[..., Any]) -> Callable[..., Any]:
+    """A mesh from a tensor of the traced program is made from its values."""
+    outside = _outside(init)
+
+    @functools.wraps(init)
+    def made(self: DeviceMesh, device_type: str, mesh: Any = None, **named: Any) -> None:
+        outside(self, device_type, mesh.tolist() if isinstance(mesh, torch.Tensor) else mesh, **named)
+
+    return made
