@@ -54,12 +54,10 @@ def covered(worker: Worker, model_type: str, dtype: str, *, real: bool) -> dict[
     """The three answers for one type, and why not."""
     what, device = ("runs", "cpu") if real else ("traces", "cuda")
     shared = {"model_type": model_type, "dtype": dtype, "device": device}
-    trained = worker.run(what, "program", **shared)
-    generated = worker.run(what, "generation", new_tokens=4, **shared)
+    trained, generated = worker.run(what, [("program", shared), ("generation", {**shared, "new_tokens": 4})])
     reasons = [answer.get("why") or answer.get("error") for answer in (trained, generated)]
     return {
-        "instantiates": "build" not in (trained.get("stage"), generated.get("stage"))
-        and None not in (trained.get("stage"), generated.get("stage")),
+        "instantiates": {trained.get("stage"), generated.get("stage")} <= {"step", "done"},
         "trains": trained.get("stage") == "done",
         "generates": generated.get("stage") == "done",
         "why": " | ".join(dict.fromkeys(reason for reason in reasons if reason)),

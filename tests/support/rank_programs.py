@@ -231,7 +231,9 @@ def tensor_parallel(kind: str, with_fsdp: bool = False) -> tuple[Any, Any]:
 
         model, blocks, x = MODELS[kind](device)
         size = dist.get_world_size()
-        mesh = mesh_of(device, (2, size // 2), ("data", "tensor")) if with_fsdp else mesh_of(device, (size,), ("tensor",))
+        mesh = (
+            mesh_of(device, (2, size // 2), ("data", "tensor")) if with_fsdp else mesh_of(device, (size,), ("tensor",))
+        )
         first, second = ColwiseParallel, RowwiseParallel
         plan = (
             {"0": first(), "2": second()}

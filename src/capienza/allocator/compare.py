@@ -7,6 +7,7 @@ that the driver chose for a segment that both ask for, since blocks of one size 
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
 
@@ -122,7 +123,8 @@ class _Walk:
 
     def __init__(self, segments: Sequence[Segment], entries: Sequence[Entry], settings: Settings) -> None:
         start = state_at_start(segments, entries, settings)
-        self.lost = start.lost_blocks
+        self.start_lost = start.lost
+        self.lost = len(start.lost)
         self.state = Allocator(settings)
         self.blocks = adopt(self.state, start)
         self.let_go = {block.address: self.blocks.pop(block.address) for block in list(self.state.waiting)}
@@ -131,6 +133,9 @@ class _Walk:
         self.device.calls = self.calls
         highest = max((*(one.address + one.size for one in start.ranges), *(one.addr for one in entries)), default=0)
         self.device.next_address = max(FIRST_ADDRESS, 2 * highest)
+        self.taken = {one.address: one.size for one in start.ranges}
+        self.addresses = sorted(self.taken)
+        """Where segments of cudaMalloc lie in the model."""
         self.differences: list[Difference] = []
         self.same_addresses = 0
         self.recorded_bytes = self.recorded_peak = self.modelled_peak = self.device.reserved_bytes
@@ -150,7 +155,7 @@ class _Walk:
                 self._give_back(entry, is_first=index == 0 or entries[index - 1].action not in GIVES)
                 pending.append(entry)
             elif action == "alloc":
-                self._allocate(entry, next((one.addr for one in pending if one.action in TAKES), None))
+                self._allocate(entry, next((one for one in pending if one.action in TAKES), None))
                 self._match(index, pending)
                 pending = []
             elif action == "free_requested":
@@ -161,8 +166,11 @@ class _Walk:
                     self.state.complete(block)
         self._match(len(entries), pending)
 
-    def _allocate(self, entry: Entry, hint: int | None) -> None:
+    def _allocate(self, entry: Entry, hint: Entry | None) -> None:
         """The model serves a request; a segment that it asks for too gets the address of the record."""
+        if not entry.size:
+            self.lost += 1
+            return
         if entry.addr in self.blocks:
             self._let_go(entry.addr)
             self.state.complete(self.let_go.pop(entry.addr))
@@ -170,11 +178,12 @@ class _Walk:
         state, device = self.state, self.device
         state.pool = pool_of(state, entry.pool_id)
         address = device.next_address
-        if hint is not None and not self.differences:
-            device.next_address = hint
+        is_hinted = hint is not None and not self.differences and self._is_room(hint)
+        if hint is not None and is_hinted:
+            device.next_address = hint.addr
         block = state.allocate(entry.size, entry.stream)
         assert block is not None
-        if hint is not None and not self.differences:
+        if is_hinted:
             device.next_address = address
         self.blocks[entry.addr] = block
         self.same_addresses += block.address == entry.addr
@@ -182,10 +191,16 @@ class _Walk:
         self.allocated_peak = max(self.allocated_peak, state.allocated)
         self.requested_peak = max(self.requested_peak, state.requested)
 
+    def _is_room(self, hint: Entry) -> bool:
+        """Whether the model has no segment there."""
+        place = bisect_left(self.addresses, hint.addr + hint.size)
+        before = self.addresses[place - 1] if place else None
+        return before is None or before + self.taken[before] <= hint.addr
+
     def _let_go(self, address: int) -> None:
         block = self.blocks.pop(address, None)
         if block is None:
-            self.lost += 1
+            self.lost += address not in self.start_lost
         else:
             self.state.let_go(block)
             self.let_go[address] = block
@@ -217,6 +232,12 @@ class _Walk:
             return
         recorded = Counter((one.action, one.size) for one in pending)
         modelled = Counter((action, size) for action, _, size, _, _ in self.calls)
+        for action, address, size, _, _ in self.calls:
+            if action == SEGMENT_ALLOC:
+                self.taken[address] = size
+                insort(self.addresses, address)
+            elif action == SEGMENT_FREE and self.taken.pop(address, None) is not None:
+                del self.addresses[bisect_left(self.addresses, address)]
         self.calls.clear()
         if recorded != modelled:
             only = (

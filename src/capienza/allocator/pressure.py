@@ -11,6 +11,8 @@ def release_pool(pool: Pool, device: Device) -> None:
     """Every segment that no block is in, and every free page of expandable ones (release_blocks)."""
     for smallness in (False, True):
         for home in [home for home in pool.homes.values() if home.is_small is smallness]:
+            if not home.unmapped and not device.whole_free_bytes:
+                continue
             blocks = home.in_order()
             for block in blocks:
                 if block.base is None and block.is_whole:

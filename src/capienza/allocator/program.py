@@ -36,7 +36,7 @@ def recorded_events(segments: Sequence[Segment], entries: Sequence[Entry], setti
     was_free = False
     for index, entry in enumerate(entries):
         is_free = entry.action in (SEGMENT_FREE, SEGMENT_UNMAP)
-        if entry.action == "alloc":
+        if entry.action == "alloc" and entry.size:
             pools.use(entry.pool_id)
             if entry.addr in alive:
                 events.append((FREE, alive.pop(entry.addr), 0, 0))

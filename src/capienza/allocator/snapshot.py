@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from capienza.allocator.pickled import read_plain
+from capienza.allocator.pickled import MOST_CONTAINERS, TOO_MUCH, read_plain
 from capienza.allocator.recording import Reduced, Snapshot
 from capienza.errors import InputError, Place, UnreachableError, shortened, template
 
@@ -60,7 +60,9 @@ def parse_snapshot(data: bytes) -> Snapshot:
     try:
         if data[:1] in PICKLE_STARTS:
             found = msgspec.convert(read_plain(data), Snapshot)
-        elif data.lstrip()[:1] == b"{":
+        elif data[:1] == b"{" or data[:100].lstrip()[:1] == b"{":
+            if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS:
+                raise InputError(TOO_MUCH(offset=len(data), most=MOST_CONTAINERS))
             keys = msgspec.json.decode(data, type=_Keys)
             is_reduced = keys.traces is not msgspec.UNSET
             found = (

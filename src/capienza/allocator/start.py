@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -20,6 +21,18 @@ from capienza.allocator.device import SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, 
 from capienza.allocator.recording import ALLOCATED, WAITING, Entry, Segment
 from capienza.allocator.settings import Settings
 from capienza.allocator.sizes import SMALL_SEGMENT, SMALL_SIZE, rounded_bytes
+from capienza.errors import InputError, template
+
+NOT_TILED = template(
+    "snapshot.not-tiled",
+    "the blocks of the segment at {address} do not add up to it",
+    "The snapshot is damaged, or was edited; record it again.",
+)
+OVERLAP = template(
+    "snapshot.overlap",
+    "the segments at {first} and {second} overlap before the history begins",
+    "The snapshot and its history do not belong together; record them again.",
+)
 
 Group = tuple[tuple[int, int], int, bool]
 """Pool, stream, and whether the blocks are small."""
@@ -56,8 +69,8 @@ class Start(msgspec.Struct):
     ranges: list[Range]
     floors: dict[Group, int]
     """The lowest address that an expandable segment of this group is seen to map."""
-    lost_blocks: int
-    """Blocks that the history frees and that lie in no segment: the snapshot and its history do not agree."""
+    lost: set[int]
+    """Addresses of blocks that the history frees and that lie in no segment: the two do not agree."""
 
 
 def state_at_start(segments: Sequence[Segment], entries: Sequence[Entry], settings: Settings) -> Start:
@@ -77,6 +90,8 @@ def state_at_start(segments: Sequence[Segment], entries: Sequence[Entry], settin
     blocks: dict[int, Stretch] = {}
     for segment in segments:
         address = segment.address
+        if sum(block.size for block in segment.blocks) != segment.total_size:
+            raise InputError(NOT_TILED(address=segment.address))
         for block in segment.blocks:
             if block.state == ALLOCATED or block.state in WAITING:
                 blocks[address] = Stretch(block.requested_size or block.size, block.size, block.state in WAITING)
@@ -84,6 +99,9 @@ def state_at_start(segments: Sequence[Segment], entries: Sequence[Entry], settin
     for entry in reversed(entries):
         _undo(entry, ranges, blocks)
     ordered = sorted(ranges.values(), key=lambda one: one.address)
+    for one, other in pairwise(ordered):
+        if one.address + one.size > other.address:
+            raise InputError(OVERLAP(first=one.address, second=other.address))
     _learn_ends(ordered, blocks, entries)
     floors: dict[Group, int] = {}
     for entry in entries:
@@ -96,6 +114,8 @@ def state_at_start(segments: Sequence[Segment], entries: Sequence[Entry], settin
 
 def _undo(entry: Entry, ranges: dict[int, Range], blocks: dict[int, Stretch]) -> None:
     action, address = entry.action, entry.addr
+    if not entry.size:
+        return
     if action == "alloc":
         blocks.pop(address, None)
     elif action == "free_completed":
@@ -148,10 +168,11 @@ def _learn_ends(ordered: Sequence[Range], blocks: dict[int, Stretch], entries: S
         if entry.action == "alloc":
             place = bisect_left(alive, entry.addr)
             before = alive[place - 1] if place else -1
-            one = ordered[bisect_right(starts, before) - 1]
-            if before in unknown and one.address <= before and entry.addr < one.address + one.size:
-                blocks[before].size = entry.addr - before
-                unknown.remove(before)
+            if before in unknown:
+                holder = bisect_right(starts, before) - 1
+                if holder >= 0 and entry.addr < ordered[holder].address + ordered[holder].size:
+                    blocks[before].size = entry.addr - before
+                    unknown.remove(before)
             if alive[place : place + 1] != [entry.addr]:
                 alive.insert(place, entry.addr)
         elif entry.action == "free_completed":
@@ -163,14 +184,16 @@ def _learn_ends(ordered: Sequence[Range], blocks: dict[int, Stretch], entries: S
                 return
 
 
-def _place(ordered: Sequence[Range], blocks: dict[int, Stretch], settings: Settings) -> int:
-    """Put every block into its range, with its size; how many lie in none."""
+def _place(ordered: Sequence[Range], blocks: dict[int, Stretch], settings: Settings) -> set[int]:
+    """Put every block into its range, with its size; those that lie in none."""
     addresses = sorted(blocks)
-    place = lost = 0
+    place = 0
+    lost = set()
     for one in ordered:
         end = one.address + one.size
         while place < len(addresses) and addresses[place] < one.address:
-            place, lost = place + 1, lost + 1
+            lost.add(addresses[place])
+            place += 1
         while place < len(addresses) and addresses[place] < end:
             address = addresses[place]
             place += 1
@@ -179,7 +202,7 @@ def _place(ordered: Sequence[Range], blocks: dict[int, Stretch], settings: Setti
             room = min(following, end) - address
             block.size = min(block.size, room) or _size(block.requested, room, one, settings)
             one.blocks[address] = block
-    return lost + len(addresses) - place
+    return lost | set(addresses[place:])
 
 
 def _size(requested: int, room: int, one: Range, settings: Settings) -> int:

@@ -22,16 +22,13 @@ from capienza.files import write_whole
 
 Frames = Callable[[int], Sequence[str]]
 Category = Callable[[int], str | None]
+UNKNOWN = "unknown"
+"""A category that the viewer wants to meet wherever there are any; a line of a segment always has it."""
 
 
 def no_frames(event: int) -> Sequence[str]:  # noqa: ARG001 - one of many
     """Nothing is known of where an event comes from."""
     return ()
-
-
-def no_category(event: int) -> str | None:  # noqa: ARG001 - one of many
-    """Nothing is known of what a block is for."""
-    return None
 
 
 def make_snapshot(
@@ -40,7 +37,7 @@ def make_snapshot(
     capacity_bytes: int | None = None,
     phases: Sequence[str] = (),
     frames: Frames = no_frames,
-    category: Category = no_category,
+    category: Category | None = None,
 ) -> dict[str, Any]:
     """The dictionary of a snapshot: the history of these events and the segments at their end, or where memory ends.
 
@@ -70,7 +67,9 @@ def write_snapshot(path: Path, snapshot: dict[str, Any]) -> None:
 class _History:
     """The lines of the history as the events run."""
 
-    def __init__(self, settings: Settings, capacity_bytes: int | None, frames: Frames, category: Category) -> None:
+    def __init__(
+        self, settings: Settings, capacity_bytes: int | None, frames: Frames, category: Category | None
+    ) -> None:
         self.state = Allocator(settings, capacity_bytes)
         self.calls = self.state.device.calls = []
         self.frames, self.category = frames, category
@@ -98,9 +97,8 @@ class _History:
                 return False
             self.blocks[block], self.origin[got] = got, frames
             self._tell("alloc", got, index)
-            kind = self.category(index)
-            if kind is not None:
-                self.trace[-1]["category"] = kind
+            if self.category is not None:
+                self.trace[-1]["category"] = self.category(index) or UNKNOWN
         elif code in (FREE, FREE_REQUESTED) and block in self.blocks:
             gone = self.blocks.pop(block)
             self._tell("free_requested", gone, index)
@@ -150,6 +148,8 @@ class _History:
                     self.trace.append({**line, "action": "free_completed", "time_us": index})
         for action, address, size, stream, pool in self.calls:
             line = {"action": action, "addr": address, "size": size, "stream": stream, "frames": frames}
+            if self.category is not None:
+                line["category"] = UNKNOWN
             self.trace.append({**line, "time_us": index, "pool_id": (0, pool)})
         self.calls.clear()
 

@@ -87,7 +87,8 @@ def _device(one: DeviceReplay, found: SnapshotReplay, say: Say) -> list[Block]:
     if compared.differences:
         blocks += [Heading(say("Where they differ"), 3), _differences(compared.differences, say)]
     blocks += [Heading(say("The program from an empty GPU"), 3), _needs(one, found, say)]
-    notes = _notes(compared, say)
+    failing = _failing(one.otherwise or one.recorded, say)
+    notes = (*((failing,) if failing else ()), *_notes(compared, say))
     if notes:
         blocks.append(Items(notes))
     return blocks
@@ -124,8 +125,12 @@ def _figures(compared: Comparison, say: Say) -> Table:
             _size(recorded.final_reserved_bytes, say),
             _size(modelled.final_reserved_bytes, say),
         ),
-        (say("memory taken, times"), say.number(recorded.device_allocations), say.number(modelled.device_allocations)),
-        (say("memory given back, times"), say.number(recorded.device_frees), say.number(modelled.device_frees)),
+        (
+            say("calls of cudaMalloc, or mappings"),
+            say.number(recorded.device_allocations),
+            say.number(modelled.device_allocations),
+        ),
+        (say("calls of cudaFree, or unmappings"), say.number(recorded.device_frees), say.number(modelled.device_frees)),
     )
     return Table(columns=(say("figure"), say("recording"), say("model")), rows=rows, numeric=(1, 2))
 
@@ -150,13 +155,40 @@ def _needs(one: DeviceReplay, found: SnapshotReplay, say: Say) -> Table:
     rows = (
         (say("highest allocated"), *(_size(run.unlimited.peaks.allocated_bytes, say) for _, run in columns)),
         (say("highest reserved"), *(_size(run.unlimited.peaks.reserved_bytes, say) for _, run in columns)),
+        (say("at that moment cached or fragmented"), *(_size(_cached(run), say) for _, run in columns)),
+        (say("of that in segments partly in use"), *(_split(run, say) for _, run in columns)),
         (
             say("smallest capacity with which it runs"),
-            *(say("none") if run.runs_bytes is None else _size(run.runs_bytes, say) for _, run in columns),
+            *(say("none") if run.runs_bytes is None else say.size(run.runs_bytes, unit="MiB") for _, run in columns),
         ),
     )
     heads = (say("figure"), *(name for name, _ in columns))
     return Table(columns=heads, rows=rows, numeric=tuple(range(1, len(heads))))
+
+
+def _cached(run: SmallestCapacity) -> int:
+    return run.unlimited.peaks.reserved_bytes - run.unlimited.peaks.allocated_at_reserved_bytes
+
+
+def _split(run: SmallestCapacity, say: Say) -> str:
+    split = run.unlimited.peaks.inactive_split_at_reserved_bytes
+    return "-" if split is None else _size(split, say)
+
+
+def _failing(run: SmallestCapacity, say: Say) -> str | None:
+    """What fails one step below."""
+    failed = run.out_of_memory
+    if failed is None or run.fails_bytes is None:
+        return None
+    # Two steps of the search differ by 2 MiB: in GiB they could look alike.
+    return say(
+        "With {capacity} it fails, seen by the replay: {asked} are asked for, {free} are free on the GPU, {cached} are "
+        "reserved and unallocated.",
+        capacity=say.size(run.fails_bytes, unit="MiB"),
+        asked=say.size(failed.requested_bytes, unit="MiB"),
+        free=say.size(run.fails_bytes - failed.reserved_bytes, unit="MiB"),
+        cached=say.size(failed.reserved_unallocated_bytes, unit="MiB"),
+    )
 
 
 def _notes(compared: Comparison, say: Say) -> tuple[str, ...]:

@@ -66,16 +66,16 @@ def installed(
         mask = additive(attn_mask, query.dtype)
         return RUN[choice.kernel](Given(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa))
 
-    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    library = torch.library.Library("aten", "IMPL")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             for dispatch_key in DISPATCH_KEYS:
-                library.impl(OPERATOR, attention, dispatch_key)  # type: ignore[no-untyped-call]
+                library.impl(OPERATOR, attention, dispatch_key)
         with outputs_as_on_cuda(), _in_place_of_the_composite(attention):
             yield
     finally:
-        library._destroy()  # type: ignore[no-untyped-call]
+        library._destroy()
 
 
 def described(inputs: Sequence[Tensor], mask: Tensor | None, dropout: float, is_causal: bool, enable_gqa: bool) -> Call:

@@ -10,16 +10,19 @@ modeling_flash_attention_utils.py of transformers 5.24.
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from capienza.errors import template
+from capienza.trace import attention_reasons as why
 from capienza.trace.attention import described
 from capienza.trace.attention_call import Call, Choice
 from capienza.trace.attention_run import padded
@@ -34,28 +37,39 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     VERSION_3: {**_SHARED, "deterministic": False},
 }
 
-AS_VERSION_2 = template(
-    "trace.attention.as-version-2",
-    "FlashAttention 3 is traced as FlashAttention 2: it keeps the same tensors; what its backward pass needs besides "
-    "is not verified",
-)
-NOT_KEPT = ("_loaded_implementation", "_flash_fn", "_flash_varlen_fn", "_flash_with_kvcache_fn", "_pad_fn", "_unpad_fn")
-NOT_KEPT_EITHER = ("_process_flash_kwargs_fn", "_process_with_kvcache_kwargs_fn")
+REMEMBERED = (
+    "_loaded_implementation", "_flash_fn", "_flash_varlen_fn", "_flash_with_kvcache_fn", "_pad_fn", "_unpad_fn",
+    "_process_flash_kwargs_fn", "_process_with_kvcache_kwargs_fn",
+)  # fmt: skip
 """What transformers remembers of the package it loaded."""
+LOADING, MODELS = "transformers.modeling_flash_attention_utils", "transformers.modeling_utils"
 
 Report = Callable[[Choice, Call], None]
 
 
 @contextlib.contextmanager
 def installed(capability: tuple[int, int], on_choice: Report) -> Iterator[None]:
-    """While active, transformers runs these attention implementations. It must have been imported before."""
-    if "transformers" not in sys.modules:
+    """While active, transformers runs these attention implementations, also where it is imported only then."""
+    with contextlib.ExitStack() as undo:
+
+        def change() -> None:
+            for owner, name, value in _changes(capability, on_choice):
+                undo.enter_context(_changed(owner, name, value))
+
+        if MODELS in sys.modules:
+            change()
+        else:
+            finder = _AfterImport(MODELS, change)
+            sys.meta_path.insert(0, finder)
+            undo.callback(finder.remove)
         yield
-        return
-    loading = importlib.import_module("transformers.modeling_flash_attention_utils")
-    models = importlib.import_module("transformers.modeling_utils")
+
+
+def _changes(capability: tuple[int, int], on_choice: Report) -> Iterator[tuple[Any, str, Any]]:
+    """What is set to what: in the module that loads the packages, and in the class of all models."""
+    loading, models = importlib.import_module(LOADING), importlib.import_module(MODELS)
     functions = {version: _functions(version, capability, on_choice) for version in (VERSION_2, VERSION_3)}
-    load_before = loading._lazy_imports
+    load_before, dispatch_before = loading._lazy_imports, models.PreTrainedModel._flash_attn_can_dispatch
 
     def load(implementation: str | None, *rest: Any, **named: Any) -> Any:
         if implementation not in functions:
@@ -63,19 +77,48 @@ def installed(capability: tuple[int, int], on_choice: Report) -> Iterator[None]:
         return *functions[implementation], None, loading._pad_input, loading._unpad_input
 
     def can_dispatch(model: Any, flash_attn_version: int, is_init_check: bool = False) -> bool:
-        if flash_attn_version not in (2, 3) or not model._supports_flash_attn:
-            return bool(dispatch_before(model, flash_attn_version, is_init_check))
-        return True
+        known = flash_attn_version in (2, 3) and model._supports_flash_attn
+        return known or bool(dispatch_before(model, flash_attn_version, is_init_check))
 
-    dispatch_before = models.PreTrainedModel._flash_attn_can_dispatch
-    with contextlib.ExitStack() as undo:
-        for name in (*NOT_KEPT, *NOT_KEPT_EITHER):
-            undo.enter_context(_changed(loading, name, None))
-        undo.enter_context(_changed(loading, "_lazy_imports", load))
-        undo.enter_context(_changed(models.PreTrainedModel, "_flash_attn_can_dispatch", can_dispatch))
-        for version in (2, 3):
-            undo.enter_context(_present(loading.FLASH_ATTENTION_COMPATIBILITY_MATRIX[version]))
-        yield
+    present = {
+        version: {**entry, "general_availability_check": lambda *_told, **_named: True} if version in (2, 3) else entry
+        for version, entry in loading.FLASH_ATTENTION_COMPATIBILITY_MATRIX.items()
+    }
+    for name in REMEMBERED:
+        yield loading, name, None
+    yield loading, "_lazy_imports", load
+    yield models.PreTrainedModel, "_flash_attn_can_dispatch", can_dispatch
+    # The module of models has the table under its own name.
+    yield models, "FLASH_ATTENTION_COMPATIBILITY_MATRIX", present
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function as soon as a module has been imported."""
+
+    def __init__(self, name: str, call: Callable[[], None]) -> None:
+        self.name, self.call = name, call
+
+    def find_spec(self, fullname: str, *_told: Any) -> importlib.machinery.ModuleSpec | None:
+        """The module's own specification, with the call after its execution."""
+        if fullname != self.name:
+            return None
+        self.remove()
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def then(module: ModuleType) -> None:
+            execute(module)
+            self.call()
+
+        spec.loader.exec_module = then  # type: ignore[method-assign]
+        return spec
+
+    def remove(self) -> None:
+        """Listen no more."""
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self)
 
 
 def _functions(version: str, capability: tuple[int, int], on_choice: Report) -> tuple[Callable[..., Tensor], ...]:
@@ -98,7 +141,7 @@ def _function(
         dropout = told.get("dropout_p", 0.0)
         _check(query, capability)
         inputs = [operand if packed else operand.transpose(1, 2) for operand in (query, key, value)]
-        assumed = () if version == VERSION_2 else (AS_VERSION_2(),)
+        assumed = () if version == VERSION_2 else (why.AS_VERSION_2(),)
         on_choice(Choice(version, assumed=assumed), described(inputs, None, dropout, told["causal"], False))
         lengths = (
             (told["cu_seqlens_q"], told["cu_seqlens_k"], int(told["max_seqlen_q"]), int(told["max_seqlen_k"]))
@@ -147,14 +190,3 @@ def _changed(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
-
-
-@contextlib.contextmanager
-def _present(entry: dict[str, Any]) -> Iterator[None]:
-    """While active, transformers finds that package."""
-    before = entry["general_availability_check"]
-    entry["general_availability_check"] = lambda *_told, **_named: True
-    try:
-        yield
-    finally:
-        entry["general_availability_check"] = before

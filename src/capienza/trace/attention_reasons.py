@@ -12,6 +12,12 @@ HAS_MASK = template("trace.attention.mask", "it takes no mask")
 HEAD_SIZES = template(
     "trace.attention.head-sizes", "heads of {query}, {key} and {value} (query, key, value): it needs {accepted}"
 )
+EQUAL_HEADS = template("trace.attention.equal-heads", "equal sizes, at most 256")
+ALIGNED_HEADS = template("trace.attention.aligned-heads", "query and key alike, multiples of {step}")
+HEADS_OF_EIGHT = template("trace.attention.heads-of-eight", "multiples of 8, at most {limit}")
+TRAINED_HEADS = template(
+    "trace.attention.trained-heads", "at most 128, 192 over 128, or 256, where a backward pass follows"
+)
 CAPABILITY = template(
     "trace.attention.capability", "it runs on compute capability {lowest} to {highest}, not on {found}"
 )
@@ -40,7 +46,10 @@ MASK_GRADIENT = template("trace.attention.mask-gradient", "a gradient is asked o
 NOT_DETERMINISTIC = template("trace.attention.not-deterministic", "deterministic algorithms are asked for")
 DROPOUT = template("trace.attention.dropout", "a dropout of {found}: it takes {accepted}")
 CUDNN_RELEASE = template("trace.attention.cudnn-release", "cuDNN {found} has no such kernel")
-LENGTHS = template("trace.attention.lengths", "{queries} queries and {keys} keys: it needs {accepted}")
+LENGTHS = template(
+    "trace.attention.lengths",
+    "{queries} queries and {keys} keys: it needs more than one key, and with dropout more than one query",
+)
 TOO_MANY = template("trace.attention.too-many", "a batch of {batch} or {heads} heads: it takes at most {accepted}")
 
 CUDNN_ASSUMED = template(
@@ -49,4 +58,9 @@ CUDNN_ASSUMED = template(
 RULE_UNVERIFIED = template(
     "trace.attention.rule-unverified",
     "this rule changed about PyTorch {release}; which of the two holds is not verified",
+)
+AS_VERSION_2 = template(
+    "trace.attention.as-version-2",
+    "FlashAttention 3 is traced as FlashAttention 2: it keeps the same tensors; what its backward pass needs besides "
+    "is not verified",
 )

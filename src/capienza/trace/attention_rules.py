@@ -98,8 +98,13 @@ def _assumptions(kernel: str | None, call: Call, machine: Machine) -> Iterator[M
         yield why.CUDNN_ASSUMED(version=version, release=_dotted(machine.torch))
     if machine.torch[:2] == (2, 9) and kernel == CUDNN:
         yield why.RULE_UNVERIFIED(release="2.9")
-    wide_head = 128 < max(call.query.shape[-1], call.value.shape[-1]) <= LARGEST_FUSED_HEAD
-    if wide_head and machine.torch[:2] == (2, 13) and prefers_cudnn(machine) and CUDNN in machine.enabled:
+    largest = max((operand.shape[-1] for operand in (call.query, call.value) if operand.shape), default=0)
+    if (
+        128 < largest <= LARGEST_FUSED_HEAD
+        and machine.torch[:2] == (2, 13)
+        and prefers_cudnn(machine)
+        and CUDNN in machine.enabled
+    ):
         yield why.RULE_UNVERIFIED(release="2.13")
 
 
@@ -125,7 +130,7 @@ def _has_flash_heads(call: Call, _machine: Machine) -> Reason:
     size = call.query.shape[-1]
     if size == call.key.shape[-1] == call.value.shape[-1] and size <= LARGEST_FUSED_HEAD:
         return None
-    return _told(why.HEAD_SIZES, call, -1, accepted="equal sizes, at most 256")
+    return _told(why.HEAD_SIZES, call, -1, accepted=why.EQUAL_HEADS())
 
 
 def _is_within(lowest: tuple[int, int], _call: Call, machine: Machine) -> Reason:
@@ -188,7 +193,7 @@ def _has_aligned_heads(call: Call, machine: Machine) -> Reason:
     query, key, value = call.query.shape[-1], call.key.shape[-1], call.value.shape[-1]
     if query == key and query > 0 and value > 0 and query % step == 0 and value % step == 0:
         return None
-    return _told(why.HEAD_SIZES, call, -1, accepted=f"query and key alike, multiples of {step}")
+    return _told(why.HEAD_SIZES, call, -1, accepted=why.ALIGNED_HEADS(step=step))
 
 
 def head_alignment(dtype: str, machine: Machine) -> int:
@@ -247,10 +252,9 @@ def _has_cudnn_shapes(call: Call, machine: Machine) -> Reason:
         return why.TOO_MANY(batch=batch, heads=heads, accepted=CUDNN_GRID_LIMIT)
     limit = _cudnn_head_limit(size, value_size, machine)
     if max(size, value_size) > limit or size % 8 or value_size % 8:
-        return _told(why.HEAD_SIZES, call, -1, accepted=f"multiples of 8, at most {limit}")
+        return _told(why.HEAD_SIZES, call, -1, accepted=why.HEADS_OF_EIGHT(limit=limit))
     if keys == 1 or (queries == 1 and call.dropout):
-        accepted = "more than 1 key, and more than 1 query with dropout"
-        return why.LENGTHS(queries=queries, keys=keys, accepted=accepted)
+        return why.LENGTHS(queries=queries, keys=keys)
     return None
 
 
@@ -273,7 +277,7 @@ def _trains_such_cudnn_heads(call: Call, machine: Machine) -> Reason:
     limited = machine.torch >= (2, 13) and _cudnn_head_limit(*sizes, machine) == LARGEST_FUSED_HEAD
     if not (call.trains and limited) or max(sizes) <= 128 or sizes in ((192, 128), (256, 256)):
         return None
-    return _told(why.HEAD_SIZES, call, -1, accepted="at most 128, 192 over 128, or 256 where a backward pass follows")
+    return _told(why.HEAD_SIZES, call, -1, accepted=why.TRAINED_HEADS())
 
 
 def _inputs(call: Call) -> dict[str, Operand]:

@@ -116,8 +116,11 @@ def _keeps_sums(given: Given) -> bool:
 
 def _grouped(query: Tensor, given: Given) -> tuple[Tensor, Tensor]:
     """Key and value with as many heads as the query."""
-    key, value, heads = given.key, given.value, query.shape[-3]
-    if not given.enable_gqa or heads == key.shape[-3] == value.shape[-3]:
+    key, value = given.key, given.value
+    if not given.enable_gqa:
+        return key, value
+    heads = query.shape[-3]
+    if heads == key.shape[-3] == value.shape[-3]:
         return key, value
     return key.repeat_interleave(heads // key.shape[-3], -3), value.repeat_interleave(heads // value.shape[-3], -3)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from capienza.errors import phrase
 from capienza.trace import kernels_attention, kernels_blas, kernels_reduce, kernels_sort
 from capienza.trace.kernels_call import Asked, Card, Rule, ScratchRow, Table
 
@@ -24,10 +25,10 @@ def _not_known(what: str, source: str) -> Rule:
     return rule
 
 
-_CONVOLUTION = _not_known("convolution: workspace of the algorithm that cuDNN chooses", "cudnn/Conv_v8.cpp")
-_SOLVER = _not_known("cuSOLVER: workspace", "linalg/BatchLinearAlgebra.cpp")
-_FFT = _not_known("cuFFT: workspace of the plan", "cuda/SpectralOps.cpp")
-_RECURRENT = _not_known("cuDNN recurrent network: workspace", "cudnn/RNN.cpp")
+_CONVOLUTION = _not_known(phrase("convolution: workspace of the algorithm that cuDNN chooses"), "cudnn/Conv_v8.cpp")
+_SOLVER = _not_known(phrase("cuSOLVER: workspace"), "linalg/BatchLinearAlgebra.cpp")
+_FFT = _not_known(phrase("cuFFT: workspace of the plan"), "cuda/SpectralOps.cpp")
+_RECURRENT = _not_known(phrase("cuDNN recurrent network: workspace"), "cudnn/RNN.cpp")
 UNKNOWN: Table = {
     "aten.convolution": _CONVOLUTION,
     "aten._convolution": _CONVOLUTION,

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from capienza.errors import phrase
 from capienza.trace.kernels_call import Asked, ScratchRow, Table, ceiling, copied, rounded
 
 FP32_BYTES = 4
@@ -27,6 +28,21 @@ LARGE_SHARED_MEMORY = ((8, 0), (9, 0), (10, 0), (10, 3))
 """Capabilities with at least 160 KiB of shared memory a block, which 128 x 128 tiles need."""
 BLOCK_HEADER_BYTES = 16
 TARGET_BLOCKS = 200
+
+PARTIAL_RESULTS = phrase("flash: partial results")
+PARTIAL_SUMS = phrase("flash: partial sums")
+FLASH_QUERY = phrase("flash: gradient of the query in fp32")
+FLASH_KEY = phrase("flash: gradient of the key for every head")
+FLASH_VALUE = phrase("flash: gradient of the value for every head")
+FLASH_SUMS = phrase("flash: sums over the keys")
+EFFICIENT_RESULT = phrase("efficient: result in fp32")
+EFFICIENT_SUMS = phrase("efficient: sums over the keys")
+EFFICIENT_WORKSPACE = phrase("efficient: workspace")
+CUDNN_PLAN = phrase("cuDNN attention: workspace of its plan")
+CUDNN_QUERY = phrase("cuDNN attention: gradient of the query in fp32")
+CUDNN_SUMS = phrase("cuDNN attention: sums over the keys")
+MASKED = phrase("softmax: which scores are masked")
+UNMASKED = phrase("softmax: scores before they are masked")
 
 
 def flash_head(size: int) -> int:
@@ -77,15 +93,15 @@ def _split(
         rows = count * batch * heads * queries * FP32_BYTES
         source = f"{FLASH}, set_params_splitkv"
         exact = bool(asked.card.multiprocessors)
-        yield ScratchRow(f"flash: {count} partial results", rows * flash_head(size), source, verified=exact)
-        yield ScratchRow(f"flash: {count} partial sums", rows, source, verified=exact)
+        yield ScratchRow(PARTIAL_RESULTS, rows * flash_head(size), source, verified=exact)
+        yield ScratchRow(PARTIAL_SUMS, rows, source, verified=exact)
 
 
 def _flash_backward(asked: Asked) -> Iterable[ScratchRow]:
     query, key = asked.at(1), asked.at(2)
     batch, heads, queries, size = query.shape
-    yield from copied(asked.at(0), "gradient of the result", "attention_backward.cu", (0, 2, 1, 3))
-    yield from copied(asked.at(4), "result", "attention_backward.cu", (0, 2, 1, 3))
+    yield from copied(asked.at(0), "attention_backward.cu", (0, 2, 1, 3))
+    yield from copied(asked.at(4), "attention_backward.cu", (0, 2, 1, 3))
     rows = batch * rounded(queries, FLASH_ROWS)
     yield from _gradients(asked, rows, heads, size, batch)
     yield from _all_heads(heads, key.shape[1], batch * key.shape[2], size, key.dtype.itemsize)
@@ -93,8 +109,8 @@ def _flash_backward(asked: Asked) -> Iterable[ScratchRow]:
 
 def _flash_backward_plain(asked: Asked) -> Iterable[ScratchRow]:
     query, key = asked.at(1), asked.at(2)
-    yield from copied(asked.at(0), "gradient of the result", "attention_backward.cu")
-    yield from copied(asked.at(4), "result", "attention_backward.cu")
+    yield from copied(asked.at(0), "attention_backward.cu")
+    yield from copied(asked.at(4), "attention_backward.cu")
     heads, size = query.shape[-2:]
     starts = asked.at(6)
     if starts is None:
@@ -112,30 +128,30 @@ def _gradients(asked: Asked, rows: int, heads: int, size: int, batch: int) -> It
     parts = ceiling(asked.card.processors, batch * heads) if asked.deterministic else 1
     bytes_ = parts * rows * heads * flash_head(size) * FP32_BYTES
     exact = not asked.deterministic or bool(asked.card.multiprocessors)
-    yield ScratchRow("flash: gradient of the query in fp32", bytes_, f"{FLASH}, mha_bwd", verified=exact)
-    yield ScratchRow("flash: sums over the keys", rows * heads * FP32_BYTES, f"{FLASH}, mha_bwd")
+    yield ScratchRow(FLASH_QUERY, bytes_, f"{FLASH}, mha_bwd", verified=exact)
+    yield ScratchRow(FLASH_SUMS, rows * heads * FP32_BYTES, f"{FLASH}, mha_bwd")
 
 
 def _all_heads(heads: int, key_heads: int, keys: int, size: int, item_bytes: int) -> Iterator[ScratchRow]:
     if heads != key_heads and keys:
         bytes_ = keys * heads * size * item_bytes
-        for what in ("key", "value"):
-            yield ScratchRow(f"flash: gradient of the {what} for every head", bytes_, f"{FLASH}, mha_bwd")
+        for name in (FLASH_KEY, FLASH_VALUE):
+            yield ScratchRow(name, bytes_, f"{FLASH}, mha_bwd")
 
 
 def _efficient_forward(asked: Asked) -> Iterable[ScratchRow]:
     query, value = asked.at(0), asked.at(2)
     if max(query.shape[-1], value.shape[-1]) > 128 and query.dtype.itemsize == 2:
         size = query.shape[0] * query.shape[1] * query.shape[2] * value.shape[-1] * FP32_BYTES
-        yield ScratchRow("efficient: result in fp32", size, "kernel_forward.h, kNeedsOutputAccumulatorBuffer")
+        yield ScratchRow(EFFICIENT_RESULT, size, "kernel_forward.h, kNeedsOutputAccumulatorBuffer")
 
 
 def _efficient_backward(asked: Asked) -> Iterable[ScratchRow]:
     query, key, value = asked.at(1), asked.at(2), asked.at(3)
     batch, heads, queries, size = query.shape
-    yield from copied(asked.at(0), "gradient of the result", "attention_backward.cu", (0, 2, 1, 3))
+    yield from copied(asked.at(0), "attention_backward.cu", (0, 2, 1, 3))
     sums = batch * heads * queries * FP32_BYTES
-    yield ScratchRow("efficient: sums over the keys", sums, "attention_backward.cu")
+    yield ScratchRow(EFFICIENT_SUMS, sums, "attention_backward.cu")
     if not sums or not key.shape[2]:
         return
     half, wide = query.dtype.itemsize == 2, value.shape[-1]
@@ -147,7 +163,7 @@ def _efficient_backward(asked: Asked) -> Iterable[ScratchRow]:
     workspace = batch * heads * rounded(dq + dkv, BLOCK_HEADER_BYTES)
     # The product is gone before the workspace is taken. Which tile fits in shared memory is not in the source.
     product = 0 if half and not (staged and asked.card.capability < (7, 5)) else sums * wide
-    yield ScratchRow("efficient: workspace", max(workspace, product), EFFICIENT, verified=False)
+    yield ScratchRow(EFFICIENT_WORKSPACE, max(workspace, product), EFFICIENT, verified=False)
 
 
 def efficient_tile(size: int, half: bool, asked: Asked) -> tuple[int, int, bool]:
@@ -180,25 +196,25 @@ def _key_splits(asked: Asked, pairs: int, keys: int, columns: int, staged: bool)
 
 
 def _cudnn_forward(_asked: Asked) -> Iterable[ScratchRow]:
-    yield ScratchRow("cuDNN attention: workspace of its plan", None, "cudnn/MHA.cpp, get_workspace_size")
+    yield ScratchRow(CUDNN_PLAN, None, "cudnn/MHA.cpp, get_workspace_size")
 
 
 def _cudnn_backward(asked: Asked) -> Iterable[ScratchRow]:
     batch, heads, queries, size = asked.at(1).shape
     source = "cudnn-frontend, SDPABackwardNode"
     pairs = batch * heads * queries * FP32_BYTES
-    yield ScratchRow("cuDNN attention: gradient of the query in fp32", pairs * size, source, verified=False)
-    yield ScratchRow("cuDNN attention: sums over the keys", pairs, source, verified=False)
-    yield ScratchRow("cuDNN attention: workspace of its plan", None, "cudnn/MHA.cpp, get_workspace_size")
+    yield ScratchRow(CUDNN_QUERY, pairs * size, source, verified=False)
+    yield ScratchRow(CUDNN_SUMS, pairs, source, verified=False)
+    yield ScratchRow(CUDNN_PLAN, None, "cudnn/MHA.cpp, get_workspace_size")
 
 
 def _safe_softmax(asked: Asked) -> Iterable[ScratchRow]:
     scores: Any = asked.at(0)
     rows = scores.numel() // max(scores.shape[asked.at(1, "dim", -1)], 1)
-    yield ScratchRow("masked scores", scores.numel() + rows, "attention.cpp, _safe_softmax")
+    yield ScratchRow(MASKED, scores.numel() + rows, "attention.cpp, _safe_softmax")
     if asked.card.torch < (2, 10):
         again = scores.numel() * scores.dtype.itemsize
-        yield ScratchRow("softmax, before it is masked", again, "attention.cpp, _safe_softmax", verified=False)
+        yield ScratchRow(UNMASKED, again, "attention.cpp, _safe_softmax", verified=False)
 
 
 TABLE: Table = {

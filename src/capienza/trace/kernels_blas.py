@@ -13,7 +13,22 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from capienza.errors import phrase
 from capienza.trace.kernels_call import PERSISTENT, Asked, Card, ScratchRow, Table, device_index
+
+MAIN, AUTOGRAD = "main", "autograd"
+CUBLAS = {
+    MAIN: phrase("cuBLAS: workspace of the main thread"),
+    AUTOGRAD: phrase("cuBLAS: workspace of autograd's thread"),
+}
+CUBLASLT = {
+    MAIN: phrase("cuBLASLt: workspace of the main thread"),
+    AUTOGRAD: phrase("cuBLASLt: workspace of autograd's thread"),
+}
+LAID_OUT = phrase("cuBLAS: operand that it cannot read, copied")
+GROUPED = phrase("grouped product: pointers and workspace of CUTLASS")
+WEIGHT = phrase("4-bit weight, dequantised")
+SCALES = phrase("4-bit scales, dequantised")
 
 KIB, MIB = 1 << 10, 1 << 20
 PLAIN_WORKSPACE_BYTES = 2 * 4096 * KIB + 8 * 16 * KIB
@@ -37,28 +52,28 @@ def workspace_bytes(card: Card, configured: str | None = None) -> int:
 
 
 def _workspace(asked: Asked, tensor: Any) -> ScratchRow:
-    thread = "autograd" if asked.in_backward else "main"
+    thread = AUTOGRAD if asked.in_backward else MAIN
     size = workspace_bytes(asked.card, os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
     verified = asked.card.torch >= (2, 13) or asked.card.capability[0] not in (10, 12)
     key = f"cublas {thread} {device_index(tensor)}"
-    return ScratchRow(f"cuBLAS workspace, {thread} thread", size, POOL_SOURCE, PERSISTENT, key, verified)
+    return ScratchRow(CUBLAS[thread], size, POOL_SOURCE, PERSISTENT, key, verified)
 
 
 def _lt_workspace(asked: Asked, tensor: Any) -> Iterator[ScratchRow]:
     """Before 2.11 cuBLASLt had a block of its own; since then it shares that of cuBLAS."""
     if asked.card.torch >= (2, 11) and os.environ.get("TORCH_CUBLASLT_UNIFIED_WORKSPACE") != "0":
         return
-    thread = "autograd" if asked.in_backward else "main"
+    thread = AUTOGRAD if asked.in_backward else MAIN
     key = f"cublaslt {thread} {device_index(tensor)}"
     source = "CublasHandlePool.cpp, parseCUDABlasLtWorkspaceSize"
-    yield ScratchRow(f"cuBLASLt workspace, {thread} thread", LT_WORKSPACE_BYTES, source, PERSISTENT, key, False)
+    yield ScratchRow(CUBLASLT[thread], LT_WORKSPACE_BYTES, source, PERSISTENT, key, False)
 
 
 def _copies(*operands: Any) -> Iterator[ScratchRow]:
     for operand in operands:
         if not _is_readable(operand):
             size = operand.numel() * operand.dtype.itemsize
-            yield ScratchRow("an operand, laid out for cuBLAS", size, COPY_SOURCE)
+            yield ScratchRow(LAID_OUT, size, COPY_SOURCE)
 
 
 def _is_readable(matrix: Any) -> bool:
@@ -93,9 +108,7 @@ def _scaled(asked: Asked) -> Iterable[ScratchRow]:
 
 
 def _grouped(_asked: Asked) -> Iterable[ScratchRow]:
-    yield ScratchRow(
-        "grouped product: pointers and workspace of CUTLASS", None, "native/cuda/GroupMM.cu", verified=False
-    )
+    yield ScratchRow(GROUPED, None, "native/cuda/GroupMM.cu", verified=False)
 
 
 def _four_bit(asked: Asked) -> Iterable[ScratchRow]:
@@ -107,10 +120,10 @@ def _four_bit(asked: Asked) -> Iterable[ScratchRow]:
     source = "bitsandbytes 0.50.2, backends/cuda/ops.py:905-990"
     certain = rows > LARGEST_PRODUCT_FUSED
     size = columns * inner * activations.dtype.itemsize
-    yield ScratchRow("4-bit weight, dequantised", size, source, verified=certain)
+    yield ScratchRow(WEIGHT, size, source, verified=certain)
     nested = asked.at(7, "absmax_8bit")
     if nested is not None:
-        yield ScratchRow("4-bit scales, dequantised", 2 * nested.numel() * 4, source, verified=certain)
+        yield ScratchRow(SCALES, 2 * nested.numel() * 4, source, verified=certain)
     yield _workspace(asked, activations)
 
 

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from capienza.errors import phrase
+
 Lifetime: TypeAlias = Literal["op", "persistent"]
 OP: Lifetime = "op"
 PERSISTENT: Lifetime = "persistent"
@@ -20,6 +22,7 @@ WHOLE_CHIPS = {
 }  # fmt: skip
 """Multiprocessors of the largest chip of a compute capability. Some scratch grows with them: this is an upper bound."""
 MANY_MULTIPROCESSORS = 160
+COPY = phrase("operand, made contiguous")
 
 
 class ScratchRow(msgspec.Struct, frozen=True):
@@ -100,14 +103,14 @@ def is_in_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def copied(tensor: Any, what: str, source: str, axes: Sequence[int] = ()) -> Iterable[ScratchRow]:
+def copied(tensor: Any, source: str, axes: Sequence[int] = ()) -> Iterable[ScratchRow]:
     """The copy that a kernel makes of an operand that is not contiguous, once its dimensions stand as in `axes`."""
     if tensor is None:
         return
     shape, strides = tensor.shape, tensor.stride()
     order = axes or range(len(shape))
     if not is_in_order([shape[axis] for axis in order], [strides[axis] for axis in order]):
-        yield ScratchRow(f"{what}, made contiguous", tensor.numel() * tensor.dtype.itemsize, source)
+        yield ScratchRow(COPY, tensor.numel() * tensor.dtype.itemsize, source)
 
 
 def device_index(tensor: Any) -> int:

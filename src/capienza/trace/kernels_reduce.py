@@ -1,8 +1,11 @@
 """What reductions and normalisations take besides their results.
 
-A reduction that gives each block of threads too little to do is cut further: the blocks of one output meet in a buffer.
-`buffer_bytes` follows `setReduceConfig` of native/cuda/Reduce.cuh (2.13.0, in the wheel), lines 62-215 and 1040-1196.
+A reduction that gives each block of threads too much to do is cut further: the blocks of one output meet in a buffer.
+`buffer_bytes` follows `setReduceConfig` of native/cuda/Reduce.cuh (2.13.0, in the wheel), lines 62-215 and 1040-1196;
+four recordings of a real card have these blocks, 0 bytes off (weights of RMS norm, 1024 wide, 512 to 4096 rows).
 Softmax, layer norm and RMS norm read contiguous operands: others are copied (SoftMax.cu, layer_norm_kernel.cu).
+Backward of layer norm and RMS norm over more than 65536 short rows sums them in parts first (layer_norm_kernel.cu,
+`LaunchGammaBetaBackwardCUDAKernel`, since about 2.8).
 The norms of many tensors meet in one number for every 65536 elements of the longest (ForeachReduceOp.cu).
 """
 
@@ -12,18 +15,30 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from capienza.errors import phrase
 from capienza.trace.kernels_call import Asked, Card, Rule, ScratchRow, Table, ceiling, copied, is_in_order
+
+BUFFER = phrase("reduction: buffer between blocks")
+COUNTERS = phrase("reduction: counters of blocks that are done")
+NORMS = phrase("norms: one number for every 65536 elements")
+NORM_PARTS = phrase("norm: sums of the parts of weight and bias")
+GROUP_SCALE = phrase("group norm: scale and shift of each channel")
+GROUP_SUMS = phrase("group norm: sums of each channel")
 
 MOST_THREADS, WARP = 512, 32
 FEWEST_VALUES, MOST_VALUES = 16, 256
 INPUT_VECTOR, LEAST_VECTORISED = 4, 128
 FP32_BYTES, INT_BYTES = 4, 4
 CHUNK = 65536
+MANY_ROWS, ROWS_A_PART, MOST_PARTS = 65536, 32, 32768
+PARTS_SINCE = (2, 8)
 SOURCE = "Reduce.cuh, setReduceConfig"
 
 
-def buffer_bytes(outputs: int, inputs: int, on_fastest: bool, one_axis: bool, item_bytes: int, card: Card) -> int:
-    """The buffer in which blocks of threads meet, in bytes; 0 where every output is of one block.
+def buffer_bytes(
+    outputs: int, inputs: int, on_fastest: bool, one_axis: bool, item_bytes: int, card: Card
+) -> tuple[int, int]:
+    """The buffer in which blocks of threads meet and their counters, in bytes; zeros where an output is of one block.
 
     `inputs` are reduced to each of `outputs`; `on_fastest` where the reduced dimension is the one whose elements lie
     beside each other; `item_bytes` of an accumulator.
@@ -43,12 +58,11 @@ def buffer_bytes(outputs: int, inputs: int, on_fastest: bool, one_axis: bool, it
     grid = ceiling(outputs // vector, step_out)
     target = card.processors * (card.threads_a_processor // (width * height))
     if not (split and values >= MOST_VALUES and grid <= target):
-        return 0
+        return 0, 0
     blocks = max(min(ceiling(target, max(grid, 1)), ceiling(values, FEWEST_VALUES)), ceiling(values, MOST_VALUES))
     if blocks <= 1:
-        return 0
-    size = item_bytes * outputs * blocks * (1 if on_fastest else width * vector)
-    return size + INT_BYTES * grid
+        return 0, 0
+    return item_bytes * outputs * blocks * (1 if on_fastest else width * vector), INT_BYTES * grid
 
 
 def _block(first: int, second: int, most: int) -> tuple[int, int]:
@@ -66,7 +80,7 @@ def _reduction(axes_at: int, item_bytes: int = FP32_BYTES) -> Rule:
         inputs = math.prod(tensor.shape[axis] for axis in axes)
         fastest = min((axis for axis in range(tensor.dim()) if tensor.shape[axis] > 1), key=tensor.stride, default=0)
         item = max(item_bytes, tensor.dtype.itemsize)
-        size = buffer_bytes(
+        buffer, counters = buffer_bytes(
             tensor.numel() // inputs,
             inputs,
             len(axes) == tensor.dim() or fastest in axes,
@@ -74,10 +88,10 @@ def _reduction(axes_at: int, item_bytes: int = FP32_BYTES) -> Rule:
             item,
             asked.card,
         )
-        if size:
-            yield ScratchRow(
-                "reduction: buffer between blocks", size, SOURCE, verified=bool(asked.card.multiprocessors)
-            )
+        if buffer:
+            exact = bool(asked.card.multiprocessors)
+            yield ScratchRow(BUFFER, buffer, SOURCE, verified=exact)
+            yield ScratchRow(COUNTERS, counters, SOURCE, verified=exact)
 
     return rule
 
@@ -93,10 +107,33 @@ def _merge(tensor: Any, axes: Sequence[int]) -> bool:
     return is_in_order(tensor.shape, tensor.stride()) and list(axes) == list(range(min(axes), max(axes) + 1))
 
 
-def _contiguous(what: str, *positions: int) -> Rule:
+def _contiguous(source: str, *positions: int) -> Rule:
     def rule(asked: Asked) -> Iterable[ScratchRow]:
         for position in positions:
-            yield from copied(asked.at(position), f"{what}: operand", what)
+            yield from copied(asked.at(position), source)
+
+    return rule
+
+
+def _norm_backward(weight_at: int, has_bias: bool) -> Rule:
+    source = "layer_norm_kernel.cu"
+
+    def rule(asked: Asked) -> Iterable[ScratchRow]:
+        tensor, weight = asked.at(1), asked.at(weight_at)
+        yield from copied(asked.at(0), source)
+        yield from copied(tensor, source)
+        if weight is None or not weight.numel() or asked.card.torch < PARTS_SINCE:
+            return
+        width = weight.numel()
+        rows = tensor.numel() // width
+        if rows > MANY_ROWS and width // WARP < asked.card.processors // 2:
+            parts = min(ceiling(rows, ROWS_A_PART), MOST_PARTS // ceiling(width, WARP))
+            size = parts * width * weight.dtype.itemsize * (2 if has_bias else 1)
+            yield ScratchRow(NORM_PARTS, size, source, verified=bool(asked.card.multiprocessors))
+            buffer, counters = buffer_bytes(width, parts, False, True, FP32_BYTES, asked.card)
+            if buffer:
+                yield ScratchRow(BUFFER, buffer, SOURCE, verified=False)
+                yield ScratchRow(COUNTERS, counters, SOURCE, verified=False)
 
     return rule
 
@@ -106,19 +143,19 @@ def _norms(asked: Asked) -> Iterable[ScratchRow]:
     if tensors:
         chunks = ceiling(max(tensor.numel() for tensor in tensors), CHUNK)
         size = len(tensors) * chunks * FP32_BYTES
-        yield ScratchRow("norms: one number for every 65536 elements", size, "ForeachReduceOp.cu", verified=False)
+        yield ScratchRow(NORMS, size, "ForeachReduceOp.cu")
 
 
 def _group_norm(asked: Asked) -> Iterable[ScratchRow]:
     batch, channels = asked.at(3, "N"), asked.at(4, "C")
     size = 2 * batch * channels * FP32_BYTES
-    yield ScratchRow("group norm: scale and shift of each channel", size, "group_norm_kernel.cu", verified=False)
+    yield ScratchRow(GROUP_SCALE, size, "group_norm_kernel.cu", verified=False)
 
 
 def _group_norm_backward(asked: Asked) -> Iterable[ScratchRow]:
     batch, channels = asked.at(5, "N"), asked.at(6, "C")
     size = 3 * batch * channels * FP32_BYTES
-    yield ScratchRow("group norm: sums of each channel", size, "group_norm_kernel.cu", verified=False)
+    yield ScratchRow(GROUP_SUMS, size, "group_norm_kernel.cu", verified=False)
 
 
 TABLE: Table = {
@@ -140,9 +177,9 @@ TABLE: Table = {
     "aten._softmax_backward_data": _contiguous("SoftMax.cu", 0, 1),
     "aten._log_softmax_backward_data": _contiguous("SoftMax.cu", 0, 1),
     "aten.native_layer_norm": _contiguous("layer_norm_kernel.cu", 0),
-    "aten.native_layer_norm_backward": _contiguous("layer_norm_kernel.cu", 0, 1),
+    "aten.native_layer_norm_backward": _norm_backward(5, has_bias=True),
     "aten._fused_rms_norm": _contiguous("layer_norm_kernel.cu", 0),
-    "aten._fused_rms_norm_backward": _contiguous("layer_norm_kernel.cu", 0, 1),
+    "aten._fused_rms_norm_backward": _norm_backward(4, has_bias=False),
     "aten.native_group_norm": _group_norm,
     "aten.native_group_norm_backward": _group_norm_backward,
 }

@@ -2,8 +2,10 @@
 
 n elements along the sorted dimension, m slices of them. Sources: native/cuda/Sort.cpp (commit 07e6f4ac), SortStable.cu
 (061531e8), Sort.h, cub.cuh and cub-RadixSortPairs.cuh (2.13.0, in the wheel), EmbeddingBackwardKernel.cu (about 2.13,
-lines 290-400), Embedding.cu (lines 242-330), Indexing.cu (`index_put_with_sort_kernel`), Distributions.cpp.
-The temporary storage of CUB's radix sort is not in PyTorch's source: it holds keys and values once more.
+lines 290-400), Embedding.cu (lines 242-330), Indexing.cu (`index_put_with_sort_kernel`), Distributions.cpp,
+TensorTopK.cu (`should_use_multiblock` and `mbtopk`) and TensorTopK.cpp (0a844011).
+The temporary storage of CUB's radix sort is not in PyTorch's source. It holds keys and values once more, and counters:
+a recording of a real card has 72191 bytes for 4096 pairs of 16 bytes, and 1 byte for up to 2048 pairs.
 """
 
 from __future__ import annotations
@@ -12,39 +14,65 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from capienza.errors import phrase
 from capienza.trace.kernels_call import Asked, ScratchRow, Table, copied, is_in_order
 
-LONG_BYTES, FP32_BYTES = 8, 4
+LONG_BYTES, FP32_BYTES, INT_BYTES = 8, 4, 4
 SMALL_SORT, SINGLE_SORT, FEW_SLICES = 4096, 1_000_000, 128
 FEW_INDICES, ROWS_A_THREAD = 3072, 10
 SCAN_TILE, SCAN_STATE_BYTES = 1024, 16
+TOPK_BLOCK, TOPK_BLOCK_BYTES = 1024, 256 * 2 + 2 * 4
+LONG_SLICES = ((20, 20_000), (40, 10_000), (80, 8000), (199, 5000), (799, 3000), (4000, 800), (math.inf, 400))
+ONE_TILE, RADIX_COUNTERS_BYTES = 2048, 72191 - 4096 * 16
+
+RADIX = phrase("radix sort: keys and values once more")
+POSITIONS = phrase("sort: positions")
+TURNED = phrase("sort: operand with its dimension last")
+PAIRS = phrase("sort: positions and slices, twice")
+KEYS = phrase("sort: keys")
+TOPK = phrase("topk: counters of the blocks")
+CHOSEN = phrase("topk: chosen values and positions, sorted")
+RANDOM = phrase("multinomial: random numbers")
+SORTED_INDICES = phrase("embedding: sorted indices and their order")
+PARTS = phrase("embedding: where the parts begin")
+SUMS = phrase("embedding: sums of the parts")
+PUT_POSITIONS = phrase("index_put: positions, sorted, and their order")
+PUT_VALUES = phrase("index_put: values, spread")
+SCAN = phrase("scan: state of the tiles")
+UNIQUE = phrase("unique: sorted values and positions")
 
 
 def _radix(count: int, item_bytes: int, source: str) -> Iterator[ScratchRow]:
-    yield ScratchRow("radix sort: keys and values once more", count * item_bytes, f"{source}; CUB", verified=False)
+    if count > ONE_TILE:
+        yield ScratchRow(RADIX, count * item_bytes + RADIX_COUNTERS_BYTES, f"{source}; CUB", verified=False)
 
 
 def _sorted(tensor: Any, axis: int) -> Iterator[ScratchRow]:
-    if tensor.dim() == 0 or not tensor.numel():
+    if tensor.dim() == 0:
         return
-    count = tensor.shape[axis]
+    in_order = is_in_order(tensor.shape, tensor.stride()) and tensor.stride(axis) == 1
+    yield from _sorted_slices(tensor.shape[axis], tensor.numel(), tensor.dtype.itemsize, in_order)
+
+
+def _sorted_slices(count: int, total: int, item: int, in_order: bool) -> Iterator[ScratchRow]:
+    if not total:
+        return
     if count <= SMALL_SORT:
-        yield ScratchRow("sort: positions", count * LONG_BYTES, "Sort.cpp, fillSliceWithIndex")
+        yield ScratchRow(POSITIONS, count * LONG_BYTES, "Sort.cpp, fillSliceWithIndex")
         return
-    item, total = tensor.dtype.itemsize, tensor.numel()
-    if not (is_in_order(tensor.shape, tensor.stride()) and tensor.stride(axis) == 1):
-        yield ScratchRow("sort: operand with its dimension last", total * item, "Sort.cpp")
+    if not in_order:
+        yield ScratchRow(TURNED, total * item, "Sort.cpp")
     slices = total // count
     if slices == 1 or count >= SINGLE_SORT:
-        yield ScratchRow("sort: positions", count * LONG_BYTES, "SortStable.cu, segmented_sort_large_segments")
+        yield ScratchRow(POSITIONS, count * LONG_BYTES, "SortStable.cu, segmented_sort_large_segments")
         yield from _radix(count, item + LONG_BYTES, "SortStable.cu")
     elif slices < FEW_SLICES:
         source = "SortStable.cu, segmented_sort_pairs_by_full_sort"
-        yield ScratchRow("sort: positions and slices, twice", 2 * total * LONG_BYTES, source)
-        yield ScratchRow("sort: keys", total * item, source)
+        yield ScratchRow(PAIRS, 2 * total * LONG_BYTES, source)
+        yield ScratchRow(KEYS, total * item, source)
         yield from _radix(total, item + LONG_BYTES, "SortStable.cu")
     else:
-        yield ScratchRow("sort: positions", total * LONG_BYTES, "SortStable.cu, segmented_sort_pairs")
+        yield ScratchRow(POSITIONS, total * LONG_BYTES, "SortStable.cu, segmented_sort_pairs")
         yield from _radix(total, item + LONG_BYTES, "SortStable.cu")
 
 
@@ -57,27 +85,34 @@ def _stable_sort(asked: Asked) -> Iterable[ScratchRow]:
 
 
 def _topk(asked: Asked) -> Iterable[ScratchRow]:
-    """Few long slices are sorted whole; others are selected with counters whose size is not followed here."""
-    tensor, axis = asked.at(0), asked.at(2, "dim", -1)
-    count = tensor.shape[axis] if tensor.dim() else 1
-    slices = tensor.numel() // max(count, 1)
-    if slices <= 10 and count >= 10_000:
-        whole = tensor.numel() * (tensor.dtype.itemsize + LONG_BYTES)
-        yield ScratchRow("topk: every value and position, sorted", whole, "TensorTopK.cpp", verified=False)
-        yield from _sorted(tensor, axis)
+    """Long slices are counted in blocks, of 1024 elements at least; more than 4096 chosen values are sorted after."""
+    tensor, chosen, axis = asked.at(0), asked.at(1, "k", 1), asked.at(2, "dim", -1)
+    if not chosen or not tensor.dim() or not tensor.numel():
+        return
+    source = "TensorTopK.cu, mbtopk"
+    yield from copied(tensor, source)
+    count = tensor.shape[axis]
+    slices, item = tensor.numel() // count, tensor.dtype.itemsize
+    if count >= next(least for most, least in LONG_SLICES if slices <= most):
+        size = slices * (item + 3 * INT_BYTES + -(-count // TOPK_BLOCK) * TOPK_BLOCK_BYTES)
+        yield ScratchRow(TOPK, size, source, verified=False)
+    if chosen > SMALL_SORT and asked.at(4, "sorted", True):
+        total = slices * chosen
+        yield ScratchRow(CHOSEN, total * (item + 2 * LONG_BYTES), "TensorTopK.cpp")
+        yield from _sorted_slices(chosen, total, item, axis in (-1, tensor.dim() - 1))
 
 
 def _multinomial(asked: Asked) -> Iterable[ScratchRow]:
     weights, count = asked.at(0), asked.at(1, "num_samples", 1)
     if count == 1 or not asked.at(2, "replacement", False):
         size = weights.numel() * weights.dtype.itemsize
-        yield ScratchRow("multinomial: random numbers", size, "Distributions.cpp, multinomial_out")
+        yield ScratchRow(RANDOM, size, "Distributions.cpp, multinomial_out")
 
 
 def _embedding_backward(asked: Asked) -> Iterable[ScratchRow]:
     """Indices are sorted, and rows of one index summed in parts of ten, in fp32."""
     gradient, indices, rows = asked.at(0), asked.at(1), asked.at(2)
-    yield from copied(gradient, "gradient", "Embedding.cu")
+    yield from copied(gradient, "Embedding.cu")
     count, item = indices.numel(), indices.dtype.itemsize
     if count <= FEW_INDICES and not asked.at(4, "scale_grad_by_freq", False):
         return
@@ -86,9 +121,9 @@ def _embedding_backward(asked: Asked) -> Iterable[ScratchRow]:
     parts = count // ROWS_A_THREAD + most
     source = "EmbeddingBackwardKernel.cu"
     accumulated = FP32_BYTES if gradient.dtype.itemsize < FP32_BYTES else gradient.dtype.itemsize
-    yield ScratchRow("embedding: sorted indices and their order", 2 * count * item, "Embedding.cu")
-    yield ScratchRow("embedding: where the parts begin", (count + 2 * most + parts) * item + 2 * LONG_BYTES, source)
-    yield ScratchRow("embedding: sums of the parts", parts * width * accumulated, source)
+    yield ScratchRow(SORTED_INDICES, 2 * count * item, "Embedding.cu")
+    yield ScratchRow(PARTS, (count + 2 * most + parts) * item + 2 * LONG_BYTES, source)
+    yield ScratchRow(SUMS, parts * width * accumulated, source)
 
 
 def _index_put(asked: Asked) -> Iterable[ScratchRow]:
@@ -99,11 +134,11 @@ def _index_put(asked: Asked) -> Iterable[ScratchRow]:
     shapes = [tuple(index.shape) for index in indices if index is not None]
     count = math.prod(_spread(shapes)) if shapes else 0
     source = "Indexing.cu, index_put_with_sort_kernel"
-    yield from copied(target, "target", source)
-    yield ScratchRow("index_put: positions, sorted, and their order", 4 * count * LONG_BYTES, source)
+    yield from copied(target, source)
+    yield ScratchRow(PUT_POSITIONS, 4 * count * LONG_BYTES, source)
     written = count * math.prod(target.shape[len(indices) :])
     if values.numel() != written or not is_in_order(values.shape, values.stride()):
-        yield ScratchRow("index_put: values, spread", written * values.dtype.itemsize, source)
+        yield ScratchRow(PUT_VALUES, written * values.dtype.itemsize, source)
     yield from _radix(count, 2 * LONG_BYTES, source)
 
 
@@ -118,11 +153,11 @@ def _scan(asked: Asked) -> Iterable[ScratchRow]:
     tensor = asked.at(0)
     if tensor.dim() and tensor.numel() == tensor.shape[asked.at(1, "dim", -1)] and tensor.numel():
         size = (tensor.numel() // SCAN_TILE + 1) * SCAN_STATE_BYTES
-        yield ScratchRow("scan: state of the tiles", size, "cub.cuh, inclusive_scan; CUB", verified=False)
+        yield ScratchRow(SCAN, size, "cub.cuh, inclusive_scan; CUB", verified=False)
 
 
 def _unique(_asked: Asked) -> Iterable[ScratchRow]:
-    yield ScratchRow("unique: sorted values and positions", None, "UniqueCub.cu", verified=False)
+    yield ScratchRow(UNIQUE, None, "UniqueCub.cu", verified=False)
 
 
 TABLE: Table = {

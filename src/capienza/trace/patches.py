@@ -19,8 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
 
 from capienza.errors import UsageError, template
-from capienza.trace import streams
+from capienza.trace import quantised, streams
+from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
+from capienza.trace.swap import swapped
 from capienza.trace.tracker import Tracker
 
 NOT_TRACED = template(
@@ -53,8 +55,9 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
     """Inside, the program meets a PyTorch with one CUDA device of that kind."""
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
-            undo.enter_context(changed(owner, attribute, value))
+            undo.enter_context(swapped(owner, attribute, value))
         undo.enter_context(_foreach())
+        undo.enter_context(made_from_fakes())
         yield
 
 
@@ -92,11 +95,11 @@ def _caches(scene: Scene) -> list[tuple[Any, str, Any]]:
 
 
 @contextlib.contextmanager
-def transformers_adapted(scene: Scene) -> Iterator[None]:
-    """Inside, transformers does not notice fake tensors, and says which of them are a cache."""
+def in_libraries(scene: Scene) -> Iterator[None]:
+    """Inside, the libraries that are imported by now behave on fake tensors as on real ones."""
     with contextlib.ExitStack() as undo:
-        for owner, attribute, value in [*hide_fakes(), *_caches(scene)]:
-            undo.enter_context(changed(owner, attribute, value))
+        for owner, attribute, value in (*hide_fakes(), *_caches(scene), *quantised.changes()):
+            undo.enter_context(swapped(owner, attribute, value))
         yield
 
 
@@ -112,11 +115,15 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         return sum(recording.sizes[life.block] for life in tracker.lives.values())
 
     def swap(first: torch.Tensor, second: torch.Tensor) -> None:
-        if isinstance(first, FakeTensor) and isinstance(second, FakeTensor):
+        if not (isinstance(first, FakeTensor) and isinstance(second, FakeTensor)):
+            real_swap(first, second)
+        elif first.is_meta == second.is_meta:
             first.data = second.data
             first.fake_device = second.fake_device
         else:
-            real_swap(first, second)
+            # `.data =` refuses to go from or to the meta device.
+            first.__dict__, second.__dict__ = second.__dict__, first.__dict__
+            torch._C._swap_tensor_impl(first, second)
 
     def is_available() -> bool:
         """A program that chooses its device is to choose the GPU; a library would look for more than there is."""
@@ -173,20 +180,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "empty_cache", emptied),
     ]
     return changes + streams.changes(tracker.place)
-
-
-@contextlib.contextmanager
-def changed(owner: Any, attribute: str, value: Any) -> Iterator[None]:
-    """Inside, the attribute is another."""
-    had, before = attribute in vars(owner), getattr(owner, attribute)
-    setattr(owner, attribute, value)
-    try:
-        yield
-    finally:
-        if had:
-            setattr(owner, attribute, before)
-        else:
-            delattr(owner, attribute)
 
 
 @contextlib.contextmanager

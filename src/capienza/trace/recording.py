@@ -44,9 +44,7 @@ class Recording(msgspec.Struct):
         for events in self.events.values():
             events.append((MARK, len(self.phases) - 1, 0, STREAM))
 
-    def allocate(
-        self, size_bytes: int, device: int, module: str, category: str, op: str, stream: int = STREAM
-    ) -> int:
+    def allocate(self, size_bytes: int, device: int, module: str, category: str, op: str, stream: int = STREAM) -> int:
         """A block is born; its number."""
         events, block = self.of(device), len(self.sizes)
         self.sizes.append(size_bytes)

@@ -13,9 +13,10 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-import capienza.trace.reads  # noqa: F401 - its handlers
+import capienza.trace.reads
+import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import guard, patches, probe
+from capienza.trace import guard, patches, probe, quantised
 from capienza.trace.attention import installed
 from capienza.trace.attention_call import Choice
 from capienza.trace.guesses import Guess, Routing
@@ -44,11 +45,6 @@ NOTHING_THERE = template(
     "trace.nothing-there",
     "the program put no tensor on {device}",
     'make the model and its inputs on "{device}"; `torch.cuda.is_available()` is True in the program\'s own modules',
-)
-UNSEEN = template(
-    "trace.unseen-scratch",
-    "{what}: its size is not known before a run ({source})",
-    "measure the run on the intended card",
 )
 ONCE = template("trace.once", "a trace is running in this process already", "end it first; traces do not nest")
 _running: list[Tracker] = []
@@ -116,6 +112,9 @@ def trace(
         raise InputError(_stopped(tracker, error)) from error
     finally:
         _running.clear()
+    paged = sum(quantised.paged_bytes(optimizer) for optimizer in scene.optimizers)
+    if paged:
+        tracker.unknown[quantised.PAGED.code] = quantised.PAGED(size_bytes=paged)
     if not recording.sizes:
         raise UsageError(NOTHING_THERE(device=wanted))
     return Traced(
@@ -125,7 +124,7 @@ def trace(
         op_ends=tracker.op_ends,
         guesses=tracker.guesses.all(),
         kernels=tuple(chosen.items()),
-        unknown=tuple(UNSEEN(what=what, source=source) for what, source in tracker.unseen.items()),
+        unknown=tuple(tracker.unknown.values()),
         warnings=tuple(warnings),
         seconds=time.monotonic() - began,
     )
@@ -158,10 +157,10 @@ def keep_as_cache(*tensors: torch.Tensor) -> None:
 def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], object], steps: int) -> None:
     scene = tracker.scene
     scene.mark = _marker(tracker)
-    with patches.transformers_adapted(scene):
+    with patches.in_libraries(scene):
         state = build()
     # The modules it needs may have been imported only while it was built.
-    with patches.transformers_adapted(scene):
+    with patches.in_libraries(scene):
         scene.has_begun = True
         for _ in range(steps):
             step(state)

@@ -17,6 +17,7 @@ from torch.nn.modules import module as hooks
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from capienza.ledger.phase import Phase
+from capienza.trace.quantised import parts
 from capienza.trace.recording import Recording
 
 PARAMETER, GRADIENT, STATE, BUFFER = "parameter", "gradient", "optimizer_state", "buffer"
@@ -104,7 +105,8 @@ class Scene:
             yield
         finally:
             self.told.pop()
-            self.enter(before)
+            if before != Phase.LOAD or not self.has_begun:
+                self.enter(before)
 
     @contextlib.contextmanager
     def making(self, purpose: str) -> Iterator[None]:
@@ -142,6 +144,8 @@ class Scene:
                 for buffer in module._buffers.values():
                     if buffer is not None:
                         self.mark(buffer, BUFFER, name)
+                for part in parts(module):
+                    self.mark(part, PARAMETER, name)
         for optimizer in self.optimizers:
             self._label(optimizer)
 

@@ -7,19 +7,21 @@ the mechanics: torch/_subclasses/fake_tensor.py, torch/storage.py (a storage's P
 
 from __future__ import annotations
 
+import functools
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
-from capienza.trace import guesses, shadow
+from capienza.errors import Message, template
+from capienza.trace import guesses, quantised, shadow
 from capienza.trace.guesses import Guesses, Routing
 from capienza.trace.kernels import rule_of, scratch
-from capienza.trace.kernels_call import PERSISTENT, Card, device_index
+from capienza.trace.kernels_call import PERSISTENT, Card
 from capienza.trace.recording import Recording
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 from capienza.trace.streams import Place
@@ -29,12 +31,20 @@ PRIM_DEVICE = torch.ops.prim.device.default
 KNOWN_TYPES = frozenset({torch.Tensor, FakeTensor, torch.nn.Parameter})
 TAKES_A_MASK = frozenset({aten.index.Tensor, aten.index_put.default, aten.index_put_.default})
 CLOCK_EVERY = 256
+UNSEEN = template(
+    "trace.unseen-scratch",
+    "{what}: its size is not known before a run ({source})",
+    "measure the run on the intended card",
+)
 TOLD = frozenset({"_capienza_shadow", "_capienza_share", "_capienza_assumed"})
 Progress = Callable[[int, str, str], None]
 """Told now and then: operations so far, phase, module."""
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 """Operations that are answered here, or get their shapes here."""
+LIBRARIES: dict[str, Callable[[Tracker], dict[Any, Callable[..., Any]]]] = {"bitsandbytes": quantised.kernels}
+"""Libraries whose operations are made of others that are to be seen, by the name of their operations."""
+COMPOSITE = "CompositeImplicitAutograd"
 
 
 class TraceLimit(BaseException):
@@ -48,6 +58,37 @@ class _Life(weakref.ref):  # type: ignore[type-arg]
 
     block: int
     key: int
+
+
+class _Opened(NamedTuple):
+    """An operation that is made of others: they are seen in its place."""
+
+    run: Callable[..., Any]
+
+
+class _Handlers(dict[Any, Handler | _Opened | None]):
+    """What answers each operation that was met, or None. Looked for when it is first met."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        super().__init__(HANDLERS)
+        self.tracker = tracker
+        self.asked: set[str] = set()
+
+    def __missing__(self, func: Any) -> Handler | _Opened | None:
+        library = func.namespace
+        if library in LIBRARIES and library not in self.asked:
+            self.asked.add(library)
+            self.update((one, _Opened(run)) for one, run in LIBRARIES[library](self.tracker).items())
+        return self.setdefault(func, _composite(func))
+
+
+def _composite(func: Any) -> _Opened | None:
+    """In inference mode, and inside other operations, autograd does not take composite operations apart."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+        return None
+    replaced = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CUDA")
+    key = torch._C.DispatchKey.CUDA if replaced else torch._C.DispatchKey.CompositeImplicitAutograd
+    return _Opened(functools.partial(func._op_dk, key))
 
 
 class Tracker(TorchDispatchMode):
@@ -76,11 +117,12 @@ class Tracker(TorchDispatchMode):
         self.progress = progress
         self.card = card
         """Whose kernels run; None where nothing is known of them."""
-        self.unseen: dict[str, str] = {}
-        """Scratch of unknown size that some kernel takes, and where that is from."""
         self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
+        self.unknown: dict[str, Message] = {}
+        """What the trace cannot count, by its code."""
+        self._handlers = _Handlers(self)
         self._kinds: dict[Any, int] = {}
 
     def __torch_dispatch__(
@@ -92,15 +134,18 @@ class Tracker(TorchDispatchMode):
     ) -> Any:
         """One operation."""
         if func is PRIM_DEVICE:
-            return args[0].fake_device if type(args[0]) is FakeTensor else func(*args)
+            return args[0].fake_device if isinstance(args[0], FakeTensor) else func(*args)
         for kind in types:
             if kind not in KNOWN_TYPES and not issubclass(kind, torch.nn.Parameter | FakeTensor):
                 return NotImplemented
         named = dict(kwargs) if kwargs else {}
+        handler = self._handlers[func]
+        if type(handler) is _Opened:
+            with self:
+                return handler.run(*args, **named)
         self.scene.look()
         self.current = func, self.scene.module
         self._count(func)
-        handler = HANDLERS.get(func)
         if handler is not None:
             out = handler(self, func, args, named)
         else:
@@ -187,22 +232,19 @@ class Tracker(TorchDispatchMode):
 
     def _scratch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], card: Card) -> None:
         """What the kernel takes besides its results: back at once, or kept from its first time on."""
-        scene = self.scene
+        first = next(shadow.tensors_in(args), None)
+        if first is None or not isinstance(first, FakeTensor) or first.fake_device.type != self.device_type:
+            return
+        scene, recording, device = self.scene, self.recording, first.fake_device.index or 0
         for row in scratch(func, args, kwargs, card, in_backward=scene.in_backward()):
             if row.bytes is None:
-                self.unseen[row.name] = row.source
+                self.unknown[row.name] = UNSEEN(what=row.name, source=row.source)
             elif row.lifetime == PERSISTENT:
                 if row.key not in self.workspaces:
                     self.workspaces.add(row.key)
-                    self.recording.allocate(row.bytes, self._device(args), "", WORKSPACE, row.name)
+                    recording.allocate(row.bytes, device, "", WORKSPACE, row.name)
             elif row.bytes:
-                recording = self.recording
-                recording.free(recording.allocate(row.bytes, self._device(args), scene.module_now(), SCRATCH, row.name))
-
-    def _device(self, args: tuple[Any, ...]) -> int:
-        """The device of an operation, by its first tensor."""
-        first = next(shadow.tensors_in(args), None)
-        return 0 if first is None else device_index(first)
+                recording.free(recording.allocate(row.bytes, device, scene.module_now(), SCRATCH, row.name))
 
     def _count(self, func: Any) -> None:
         self.op_names.append(func)

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parents[2] / "src"
+Job = tuple[str, dict[str, Any]]
+"""The kind of a program and its arguments."""
 
 
 class Row(NamedTuple):
@@ -49,12 +52,11 @@ class Worker:
             env=environment,
         )
 
-    def run(self, what: str, kind: str, **arguments: Any) -> dict[str, Any]:
-        """The answer to one job."""
+    def run(self, what: str, programs: Sequence[Job]) -> list[dict[str, Any]]:
+        """The answers to one job, a program each."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        job = {"what": what, "kind": kind, "arguments": arguments}
-        self._child.stdin.write(json.dumps(job).encode() + b"\n")
+        self._child.stdin.write(json.dumps({"what": what, "programs": programs}).encode() + b"\n")
         self._child.stdin.flush()
         return json.loads(self._child.stdout.readline())
 
@@ -65,12 +67,16 @@ class Worker:
         self._child.wait()
 
 
-def compared(worker: Worker, name: str, kind: str, **arguments: Any) -> Row:
-    """Run a program both ways."""
-    real = worker.run("real", kind, **arguments)
+def compared(worker: Worker, jobs: Sequence[Job]) -> list[Row]:
+    """Run programs both ways: all for real in one process, then all traced in another."""
+    names = [str(arguments.get("model_type") or arguments.get("name")) for _, arguments in jobs]
+    found = zip(names, worker.run("real", jobs), worker.run("traced", jobs), strict=True)
+    return [_row(name, real, traced) for name, real, traced in found]
+
+
+def _row(name: str, real: dict[str, Any], traced: dict[str, Any]) -> Row:
     if "error" in real:
         return Row(name, "real: " + real["error"])
-    traced = worker.run("traced", kind, **arguments)
     if "error" in traced:
         return Row(name, "traced: " + traced["error"])
     real_peak, traced_peak = max(real["base"], *real["live"]), max(traced["base"], *traced["live"])

@@ -50,11 +50,12 @@ ODD: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": HEADS_STATED,
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "mamba2": {"num_heads": 8},
     "ministral": HEADS_STATED,
     "musicgen": {"decoder": {"num_codebooks": 1}},
     "musicgen_melody": {"decoder": {"num_codebooks": 1}},
     "nemotron": {"num_key_value_heads": 2},
-    "nemotron_h": {"mamba_num_heads": 8, "mamba_head_dim": 32, "num_logits_to_keep": None},
+    "nemotron_h": {"mamba_num_heads": 8, "mamba_head_dim": 32},
     "qwen4_exp": {"text_config": INDEXER},
     "qwen4_exp_text": INDEXER,
     "reformer": {

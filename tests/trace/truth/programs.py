@@ -102,6 +102,7 @@ def generation(
             max_new_tokens=new_tokens,
             do_sample=False,
             num_beams=1,
+            num_return_sequences=1,
             use_cache=True,
             logits_processor=transformers.LogitsProcessorList([guard]),
         )

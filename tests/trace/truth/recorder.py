@@ -7,6 +7,7 @@ running then how much of it is neither alive before it nor after it.
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -73,12 +74,19 @@ class _Recorder(TorchDispatchMode):
             self.curve.raw_peak, self.curve.raw_op, self.curve.scratch = self.counter.peak_bytes, "between", 0
 
 
-def real(program: Program, steps: int = 2) -> Curve:
-    """Run a program on the CPU and record its last step. Once in a process: the counting allocator stays."""
-    build, step = program
-    torch.manual_seed(SEED)
+@functools.cache
+def _counter() -> Counter:
     counter = Counter()
     counter.install()
+    return counter
+
+
+def real(program: Program, steps: int = 2) -> Curve:
+    """Run a program on the CPU and record its last step. The counting allocator stays until the process ends."""
+    build, step = program
+    torch.manual_seed(SEED)
+    counter = _counter()
+    gc.collect()
     with torch.autograd.set_multithreading_enabled(False):
         state = build()
         for _ in range(steps - 1):
@@ -123,3 +131,24 @@ def _live(events: list[tuple[int, int, int, int]]) -> list[int]:
             alive -= sizes.pop(block)
         after.append(alive)
     return after
+
+
+def counted_twice(program: Program, steps: int = 2) -> dict[str, int]:
+    """The peak from nothing to the end of the steps, by the counter and by the memory events of torch's profiler."""
+    build, step = program
+    counter = _counter()
+    counter.restart()
+    with (
+        torch.autograd.set_multithreading_enabled(False),
+        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler,
+    ):
+        state = build()
+        for _ in range(steps):
+            step(state)
+    live = peak = changes = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            live += event.nbytes()
+            peak = max(peak, live)
+            changes += 1
+    return {"counter": counter.peak_bytes, "profiler": peak, "changes": changes}

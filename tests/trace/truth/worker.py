@@ -1,11 +1,13 @@
 """Run programs in children: `python worker.py` reads one job a line and answers each with one line of JSON.
 
-A job is `{"what": "real" | "traced", "kind": ..., "arguments": {...}}`; the answer is a curve, or `{"error": ...}`.
-Each job has a process of its own, forked from one that has imported everything; one thread, nothing of a job is left.
+A job is `{"what": ..., "programs": [[kind, {argument: value}], ...]}`; the answer is a list as long as its programs, of
+curves or of `{"error": ...}`. Each job has a process of its own, forked from one that has imported everything; one
+thread, nothing of a job is left.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,11 +22,13 @@ import msgspec
 import torch
 import transformers
 import transformers.models.llama.modeling_llama  # and all that every model imports, once for all children
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from truth import coverage, recorder
 from truth.programs import PROGRAMS
 
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 600
 
 
 def main() -> None:
@@ -36,32 +40,49 @@ def main() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     for line in sys.stdin:
+        job = json.loads(line)
+        for _, arguments in job["programs"]:
+            _import(arguments.get("model_type"))
         reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
             os.dup2(null, 2)
             signal.alarm(LIMIT_SECONDS)
             with os.fdopen(writes, "wb") as out:
-                out.write(msgspec.json.encode(_done(json.loads(line))))
+                out.write(msgspec.json.encode([_done(job["what"], *program) for program in job["programs"]]))
             os._exit(0)
         os.close(writes)
         with os.fdopen(reads, "rb") as answer:
             found = answer.read()
         _, status = os.waitpid(child, 0)
-        answers.write((found or json.dumps({"error": f"ended by status {status}"}).encode()) + b"\n")
+        answers.write(
+            (found or json.dumps([{"error": f"ended by status {status}"}] * len(job["programs"])).encode()) + b"\n"
+        )
 
 
-def _done(job: dict[str, Any]) -> Any:
+def _import(model_type: str | None) -> None:
+    """Have the model's module here, so that no child needs to read it again."""
+    if model_type is not None:
+        with contextlib.suppress(Exception):
+            MODEL_FOR_CAUSAL_LM_MAPPING[CONFIG_MAPPING[model_type]]
+
+
+def _done(what: str, kind: str, arguments: dict[str, Any]) -> Any:
     try:
-        arguments = dict(job["arguments"])
         if "dtype" in arguments:
             arguments["dtype"] = getattr(torch, arguments["dtype"])
-        return WAYS[job["what"]](PROGRAMS[job["kind"]](**arguments))
+        return WAYS[what](PROGRAMS[kind](**arguments))
     except BaseException as error:
         return {"error": coverage.told(error)}
 
 
-WAYS = {"real": recorder.real, "traced": recorder.traced, "runs": coverage.runs, "traces": coverage.traces}
+WAYS = {
+    "real": recorder.real,
+    "traced": recorder.traced,
+    "counted_twice": recorder.counted_twice,
+    "runs": coverage.runs,
+    "traces": coverage.traces,
+}
 
 if __name__ == "__main__":
     main()

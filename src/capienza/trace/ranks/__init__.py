@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from capienza.errors import MissingPartError, template
-from capienza.trace.patches import changed
 from capienza.trace.ranks.rebind import rebound
 from capienza.trace.ranks.world import World, environment
+from capienza.trace.swap import swapped
 from capienza.trace.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -43,7 +43,16 @@ def mailbox() -> Mail:
 @contextlib.contextmanager
 def entered(world: World, tracker: Tracker, mail: Mail, noted: Counter[str]) -> Iterator[None]:
     """Inside, this process is that rank. What is assumed is counted in `noted`."""
-    from capienza.trace.ranks import accelerator, collectives, data_parallel, group, objects, pipeline, purposes, sharded
+    from capienza.trace.ranks import (
+        accelerator,
+        collectives,
+        data_parallel,
+        group,
+        objects,
+        pipeline,
+        purposes,
+        sharded,
+    )
 
     note: Callable[[str], None] = lambda what: noted.update((what,))  # noqa: E731
     told = group.Group(world, tracker.device_type)
@@ -54,7 +63,7 @@ def entered(world: World, tracker: Tracker, mail: Mail, noted: Counter[str]) -> 
         stack.enter_context(environment(world))
         stack.enter_context(group.made(told))
         for owner, attribute, value in changes:
-            stack.enter_context(changed(owner, attribute, value))
+            stack.enter_context(swapped(owner, attribute, value))
         for functions in (
             group.replacements(told),
             objects.replacements(world, mail, note),

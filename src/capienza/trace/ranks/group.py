@@ -47,9 +47,7 @@ class Group:
         arguments = dict(zip(("init_method", "timeout", "world_size", "rank"), told, strict=False)) | named
         size, rank = arguments.get("world_size", -1), arguments.get("rank", -1)
         if size not in (-1, None, self.world.size) or rank not in (-1, None, self.world.rank):
-            raise UsageError(
-                OTHER_WORLD(rank=rank, size=size, asked_rank=self.world.rank, asked_size=self.world.size)
-            )
+            raise UsageError(OTHER_WORLD(rank=rank, size=size, asked_rank=self.world.rank, asked_size=self.world.size))
         if self.is_given and dist.is_initialized():
             real_init(backend, *told, **named)  # it says in PyTorch's words that there is one
         if not dist.is_initialized():

@@ -46,9 +46,10 @@ def traces(
         unknown: tuple[Message, ...] = (unseen.COMMUNICATION(world_size=world.size),)
         if trackers[0].place.is_deferring:
             unknown += (unseen.DEFERRED(),)
-        guesses = traced.guesses + tuple(Guess(op, "", ANSWERS.get(op, OWN_OBJECT), count) for op, count in noted.items())
+        guesses = traced.guesses + tuple(
+            Guess(op, "", ANSWERS.get(op, OWN_OBJECT), count) for op, count in noted.items()
+        )
         found.append(
             msgspec.structs.replace(traced, rank=world.rank, unknown=traced.unknown + unknown, guesses=guesses)
         )
     return tuple(found)
-
