@@ -336,9 +336,10 @@ def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
 
 def plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The tensors that hold the storage of one that is made of others, as a distributed one is."""
-    if is_traceable_wrapper_subclass(tensor):
-        for name in tensor.__tensor_flatten__()[0]:
-            inner = getattr(tensor, name)
+    made_of: Any = tensor
+    if is_traceable_wrapper_subclass(made_of):
+        for name in made_of.__tensor_flatten__()[0]:
+            inner = getattr(made_of, name)
             if isinstance(inner, torch.Tensor):
                 yield from plain(inner)
     else:

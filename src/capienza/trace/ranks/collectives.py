@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import _create_work_from_future
+from torch._C import _distributed_c10d
 
 from capienza.trace.tracker import HANDLERS, Tracker
 
+c10d: Any = _distributed_c10d
 RESULT_FIRST = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "reduce_scatter",
     "reduce_scatter_tensor", "reduce_scatter_single", "broadcast", "reduce",
@@ -35,7 +36,7 @@ def _with_result(function: Callable[..., Any]) -> Callable[..., Any]:
         result = args[0] if args else next(iter(named.values()))
         future: torch.futures.Future[Any] = torch.futures.Future()
         future.set_result([result] if isinstance(result, torch.Tensor) else list(result))
-        return _create_work_from_future(future)
+        return c10d._create_work_from_future(future)
 
     return called
 

@@ -14,10 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
+import torch.distributed
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
+dist: Any = torch.distributed
+"""Much of it is not declared for others to use."""
 IN_FLIGHT = 2
 BUCKETS = "Reducer._rebuild_buckets"
 
@@ -69,7 +71,7 @@ def _land(flat: torch.Tensor, tensors: list[torch.Tensor]) -> None:
             tensor.copy_(part)
 
 
-def _as_it_is(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def _as_it_is(_state: object, bucket: Any) -> torch.futures.Future[torch.Tensor]:
     future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     future.set_result(bucket.buffer())
     return future

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.distributed.pipelining import stage as stages
+from torch.distributed.pipelining import stage
 
+stages: Any = stage
+"""Much of it is not declared for others to use."""
 GRADIENTS = "PipelineStage._recv_meta"
 NAMES = ("_recv_meta", "_warmup_forward_vote", "_warmup_backward_result")
 
@@ -25,17 +27,17 @@ def changes(note: Callable[[str], None]) -> list[tuple[Any, str, Any]]:
     received = kind._recv_meta
     votes: dict[int, int] = {}
 
-    def receive(stage: Any, source: int) -> Any:
-        if source < stage.stage_index:
-            return received(stage, source)
+    def receive(own: Any, source: int) -> Any:
+        if source < own.stage_index:
+            return received(own, source)
         note(GRADIENTS)
-        return stages._StageBackwardMeta(backward_metas=stages._derive_grad_metas(stage._stage_meta.outputs))
+        return stages._StageBackwardMeta(backward_metas=stages._derive_grad_metas(own._stage_meta.outputs))
 
-    def vote(stage: Any, has_backward: bool, **_received: Any) -> torch.Tensor:
-        votes[id(stage)] = 0 if stages.InferenceMode.needs_dynamic(stage._user_meta, has_backward) else 1
-        return result(stage)
+    def vote(own: Any, has_backward: bool, **_received: Any) -> torch.Tensor:
+        votes[id(own)] = 0 if stages.InferenceMode.needs_dynamic(own._user_meta, has_backward) else 1
+        return result(own)
 
-    def result(stage: Any, *_received: Any, **_named: Any) -> torch.Tensor:
-        return torch.tensor([votes[id(stage)]], dtype=torch.int32, device=stage.device)
+    def result(own: Any, *_received: Any, **_named: Any) -> torch.Tensor:
+        return torch.tensor([votes[id(own)]], dtype=torch.int32, device=own.device)
 
     return list(zip((kind,) * len(NAMES), NAMES, (receive, vote, result), strict=True))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from capienza.errors import Message
+from capienza.errors import InputError, Message, template
 from capienza.trace import ranks
 from capienza.trace.guesses import Guess
 from capienza.trace.ranks import unseen
@@ -17,6 +17,12 @@ from capienza.trace.run import Traced, trace
 from capienza.trace.tracker import Tracker
 
 State = TypeVar("State")
+ON_RANK = template(
+    "trace.on-rank",
+    "on rank {rank}: {error}",
+    "run the program once for real on as many processes, with a small size: if it stops there too, mend it; "
+    "if it does not, this cannot be traced",
+)
 ANSWERS = {
     "Reducer._rebuild_buckets": "buckets keep their first order",
     "PipelineStage._recv_meta": "gradients come in the shapes of the outputs",
@@ -42,7 +48,10 @@ def traces(
             trackers.append(tracker)
             return ranks.entered(world, tracker, mail, noted)
 
-        traced = trace(build, step, around=around, **options)
+        try:
+            traced = trace(build, step, around=around, **options)
+        except InputError as error:
+            raise InputError(ON_RANK(rank=world.rank, error=error.message)) from error
         unknown: tuple[Message, ...] = (unseen.COMMUNICATION(world_size=world.size),)
         if trackers[0].place.is_deferring:
             unknown += (unseen.DEFERRED(),)

@@ -26,7 +26,7 @@ def changes() -> list[tuple[Any, str, Any]]:
     return [
         *found,
         (DeviceMesh, "__init__", _made(DeviceMesh.__init__)),
-        (DeviceMesh, "mesh", property(_outside(DeviceMesh.mesh.fget))),
+        (DeviceMesh, "mesh", property(_outside(vars(DeviceMesh)["mesh"].fget))),
         (ShardingPropagator, "_propagate_tensor_meta_non_cached", _outside(propagated)),
     ]
 
