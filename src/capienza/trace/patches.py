@@ -56,6 +56,7 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
             undo.enter_context(swapped(owner, attribute, value))
+        undo.callback(tracker.place.leave)
         undo.enter_context(_foreach())
         undo.enter_context(made_from_fakes())
         yield

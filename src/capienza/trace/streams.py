@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 POOL, DEFAULT = 32, 0
+_exchange = torch._C._accelerator_exchangeDevice
 DEVICES = 8
 """As many devices as the guard for fake tensors has."""
 
@@ -37,8 +38,19 @@ class Place:
         """Make a device the current one; the one before. A negative number changes nothing."""
         before, index = self.device, self.index(device)
         if index >= 0:
-            self.device, self.is_chosen = index, True
+            self.go(index)
+            self.is_chosen = True
         return before
+
+    def go(self, device: int) -> None:
+        """Work on a device from here on. PyTorch's C++ has a current device of its own, where the guard is."""
+        if device != self.device:
+            _exchange(device)
+            self.device = device
+
+    def leave(self) -> None:
+        """Leave PyTorch as it was before."""
+        self.go(0)
 
     def index(self, device: Any) -> int:
         """The number of a device that may be given as a number, a name or a `torch.device`."""
@@ -78,11 +90,13 @@ class Stream:
     def __enter__(self) -> Stream:
         place = self.place
         self._before.append((place.device, place.stream(self.device_index)))
-        place.device, place.current[self.device_index] = self.device_index, self.stream_id
+        place.go(self.device_index)
+        place.current[self.device_index] = self.stream_id
         return self
 
     def __exit__(self, *_told: object) -> None:
-        self.place.device, self.place.current[self.device_index] = self._before.pop()
+        device, self.place.current[self.device_index] = self._before.pop()
+        self.place.go(device)
 
     def _key(self) -> tuple[int, int]:
         return self.device_index, self.stream_id
@@ -159,7 +173,8 @@ def changes(place: Place) -> list[tuple[Any, str, Any]]:
 
     def choose(stream: Stream | None) -> None:
         if stream is not None:
-            place.device, place.current[stream.device_index] = stream.device_index, stream.stream_id
+            place.go(stream.device_index)
+            place.current[stream.device_index] = stream.stream_id
 
     def defer(_tensor: torch.Tensor, _stream: object) -> None:
         place.is_deferring = True

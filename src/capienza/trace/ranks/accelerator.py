@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.cuda import nccl
 
 from capienza.trace.streams import Place
+
+NCCL = (2, 27, 0)
+"""What is told of the library that is not there."""
 
 
 def changes(place: Place, on_node: int) -> list[tuple[Any, str, Any]]:
@@ -14,6 +18,7 @@ def changes(place: Place, on_node: int) -> list[tuple[Any, str, Any]]:
     accelerator, cuda = torch.accelerator, torch.cuda
     device = torch.device("cuda")
     return [
+        (nccl, "version", lambda: NCCL),
         (torch._C, "_get_accelerator", lambda *_args: device),
         (torch._C, "_accelerator_exchangeDevice", place.choose),
         (torch._C, "_accelerator_maybeExchangeDevice", place.choose),

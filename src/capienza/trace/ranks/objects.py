@@ -104,9 +104,19 @@ def replacements(world: World, mail: Mail, note: Callable[[str], None]) -> dict[
         object_list[:] = letters.popleft()
         return source
 
+    def recv(
+        tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
+    ) -> int:
+        if src is None and group_src is None:
+            note("recv")
+            src = members(group)[members(group).index(world.rank) - 1]
+        received(tensor, src=src, group=group, tag=tag, group_src=group_src)
+        return source_of(group, src, group_src)
+
+    received = dist.recv
     made = (
         all_gather_object, gather_object, broadcast_object_list, scatter_object_list, send_object_list,
-        recv_object_list,
+        recv_object_list, recv,
     )  # fmt: skip
     return {getattr(dist, function.__name__): function for function in made}
 

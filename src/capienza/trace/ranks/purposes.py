@@ -8,7 +8,6 @@ from typing import Any
 
 from torch.distributed.fsdp import _flat_param, _runtime_utils
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives, _fsdp_param
-from torch.nn.parallel import DistributedDataParallel
 
 from capienza.trace.scene import COMMUNICATION, UNSHARDED, Scene
 
@@ -22,7 +21,6 @@ def changes(scene: Scene) -> list[tuple[Any, str, Any]]:
         (flat, "_use_low_precision_shard", COMMUNICATION),
         (sharded, "init_all_gather_outputs", UNSHARDED),
         (sharded, "init_unsharded_param", UNSHARDED),
-        (DistributedDataParallel, "_ddp_init_helper", COMMUNICATION),
     )
     return [
         (owner, name, _for(scene, purpose, getattr(owner, name)))

@@ -24,6 +24,7 @@ ON_RANK = template(
     "if it does not, this cannot be traced",
 )
 ANSWERS = {
+    "recv": "from any rank means from the rank before",
     "Reducer._rebuild_buckets": "buckets keep their first order",
     "PipelineStage._recv_meta": "gradients come in the shapes of the outputs",
 }

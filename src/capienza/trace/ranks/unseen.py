@@ -28,7 +28,7 @@ A_MEASURE = template(
     "measure the run on the intended cards",
 )
 ENTRIES = {
-    COMMUNICATION.code: ("communication_buffers", "the communication library's settings and links", A_READING),
+    COMMUNICATION.code: ("communication_library", "the communication library's settings and links", A_READING),
     DEFERRED.code: ("deferred_frees", "how far the streams are behind", A_MEASURE),
 }
 

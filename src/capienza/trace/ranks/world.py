@@ -86,7 +86,7 @@ def worlds_of(world_size: int | None, rank: int | None, ranks: Sequence[int] | N
     asked = (0 if rank is None else rank,) if ranks is None else tuple(ranks)
     if (rank is not None and ranks is not None) or len(set(asked)) < len(asked):
         raise UsageError(RANK_TWICE())
-    for one in asked or ("",):
+    for one in asked or ("()",):
         if not _is_whole(one) or not 0 <= int(one) < world_size:
             raise UsageError(NO_RANK(rank=str(one), world_size=world_size))
     return tuple(World(world_size, one) for one in asked)
