@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "trace"))
 
-from truth.compare import Worker
+from truth.compare import Worker  # noqa: E402 - support of the tests
 
 ANSWERS = ("instantiates", "trains", "generates")
 

@@ -20,8 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "trace"))
 
-from truth.compare import Job, Row, Worker, compared
-from truth.sample import SIXTY
+from truth.compare import Job, Row, Worker, compared  # noqa: E402 - support of the tests
+from truth.sample import SIXTY  # noqa: E402 - support of the tests
 
 DTYPES = ("float32", "bfloat16")
 FEW = ("float32 foreach", "bfloat16 single checkpointing", "float32 generate")
@@ -77,7 +77,7 @@ def table(groups: dict[str, list[Row]]) -> Iterator[str]:
     """Quantiles of each kind of run."""
     yield (
         f"{'run':38} {'n':>4} {'errors':>6} {'boundary p50 / p90 / p95 / max':>34} {'<= 0.01 %':>9} {'64 B':>5} "
-        f"{'same ops':>8} {'raw p50 / p90 / p95 / max':>34} {'over':>6}"
+        f"{'same ops':>8} {'with views':>10} {'raw p50 / p90 / p95 / max':>34} {'over':>6}"
     )
     for group, rows in groups.items():
         good = [row for row in rows if not row.error]
@@ -90,9 +90,10 @@ def _line(group: str, rows: list[Row], good: list[Row]) -> str:
     within = sum(value <= 0.01 for value in boundary)
     based = sum(abs(row.base_bytes) <= 64 for row in good)
     same = sum(not row.parted for row in good)
+    viewed = sum(not row.views_parted for row in good)
     over = max(row.raw for row in good)
     return (
-        f"{group:38} {len(rows):4} {len(rows) - len(good):6} {_quantiles(boundary):>34} {within:9} {based:5} {same:8} "
+        f"{group:38} {len(rows):4} {len(rows) - len(good):6} {_quantiles(boundary):>34} {within:9} {based:5} {same:8} {viewed:10} "
         f"{_quantiles([abs(row.raw) for row in good]):>34} {over:+6.3f}"
     )
 

@@ -15,28 +15,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
-
-from capienza.api import size
-from capienza.errors import Template, template
-from capienza.ledger.entry import Entry
-from capienza.ledger.ledger import Ledger, Total
-from capienza.ledger.phase import Phase
+from capienza.api import size, trace
 from capienza.measure.merge import Peak, merged
-from capienza.predict.answer import Sizing
-from capienza.predict.training_state import trained
 from capienza.report.blocks import Heading, Paragraph, Table
 from capienza.report.plain import plain_text
-from capienza.units import MIB, Range
+from capienza.units import MIB
 
 HERE = Path(__file__).parent
 GGUF = HERE.parents[1] / ".demo" / "tiny-llama.gguf"
-GPU, COUNTER = "gpu:0", "cpu_allocated"
-ACTIVATIONS = {"activations", "evaluation"}
+COUNTER = "cpu_allocated"
 LIMIT_S = 300
 BUFFER = re.compile(r"(\w+) +(model|KV|compute|output) buffer size = +([0-9.]+) MiB")
-GRADIENTS = template("example.gradients", "one gradient for each trained parameter: {parameters}")
-STATES = template("example.states", "two moments for each trained parameter: {parameters}")
 
 
 def run(folder: Path, program: str, *arguments: str) -> str:
@@ -49,47 +38,21 @@ def run(folder: Path, program: str, *arguments: str) -> str:
     return ended.stderr
 
 
-def predicted(sizing: Sizing) -> Ledger:
-    """The ledger of the card; gradients and states, which it leaves open, from the parameters that are trained."""
-    held = trained(sizing.card, sizing.model)
-    if held is None or held.states is None:
-        sys.exit("the card leaves open what is trained")
-    amounts = {
-        "gradients": (Range.exact(held.weights.expected), GRADIENTS),
-        "optimizer_states": (Range.exact(held.states.expected), STATES),
-    }
-    entries = tuple(
-        known(entry, *amounts[entry.name], held.parameters) if entry.name in amounts else entry
-        for entry in sizing.ledger.entries
-    )
-    return Ledger(entries=entries, gpus=sizing.ledger.gpus)
-
-
-def known(entry: Entry, amount: Range, formula: Template, parameters: int) -> Entry:
-    words = formula(parameters=parameters)
-    return msgspec.structs.replace(
-        entry, amount=amount, status="estimated", formula=words, needs=(), expected_proof=None
-    )
-
-
 def training(folder: Path, is_resident: bool) -> None:
     """Each phase of the small training, on the counter of PyTorch's allocator in main memory."""
-    ledger = predicted(size(HERE / "training.yaml"))
+    traced = trace(HERE / "training.yaml", "cpu").prediction
+    expected = {phase.phase: phase.requested_bytes for phase in traced.gpus[0].phases}
     run(folder, "training.py")
-    found = merged(folder)
-    peaks = {(peak.phase, peak.counter): peak for peak in found.peaks}
-    names = tuple(dict.fromkeys(peak.phase for peak in found.peaks))
-    totals = {name: ledger.peak(Phase(name), GPU) for name in names}
+    peaks = {(peak.phase, peak.counter): peak for peak in merged(folder).peaks}
+    names = tuple(dict.fromkeys(phase for phase, _ in peaks))
     rows = [
-        (*beside(name, totals[name], peaks[name, COUNTER].peak_bytes), *resident(peaks, name, is_resident))
+        (*beside(name, expected[name], peaks[name, COUNTER].peak_bytes), *resident(peaks, name, is_resident))
         for name in names
     ]
-    unknown = dict.fromkeys(entry for total in totals.values() for entry in total.missing)
     say(
         "A small training, predicted beside observed",
-        f"Predicted: weights, gradients and the optimizer's states. Unknown entries ({', '.join(unknown)}) "
-        "are not in it; where activations are among them it is a lower bound. Observed: "
-        f"{peaks[names[0], COUNTER].source}, peak of each phase.",
+        "Predicted: the card's program, traced on fake tensors by `capienza trace examples/runs/training.yaml --gpu "
+        f"cpu`. Observed: {peaks[names[0], COUNTER].source}, peak of each phase.",
         ("phase", "predicted MiB", "observed MiB", "difference", *(["resident MiB"] if is_resident else [])),
         rows,
     )
@@ -132,12 +95,9 @@ def share(guess: float, seen: float) -> str:
     return f"{0.0 if abs(seen - guess) < 0.01 else 100 * (seen - guess) / guess:+.1f} %"
 
 
-def beside(phase: str, total: Total, observed_bytes: int) -> tuple[str, ...]:
-    """A phase whose activations are not known has no difference: its prediction is a lower bound."""
-    guess = total.amount.expected
-    if ACTIVATIONS & set(total.missing):
-        return phase, f"at least {mib(guess)}", mib(observed_bytes), ""
-    return phase, mib(guess), mib(observed_bytes), share(guess / MIB, observed_bytes / MIB)
+def beside(phase: str, guess_bytes: int, observed_bytes: int) -> tuple[str, ...]:
+    """One phase: predicted, observed, and what lies between them."""
+    return phase, mib(guess_bytes), mib(observed_bytes), share(guess_bytes / MIB, observed_bytes / MIB)
 
 
 def resident(peaks: dict[tuple[str, str], Peak], phase: str, is_resident: bool) -> tuple[str, ...]:

@@ -150,12 +150,12 @@ def test_traces_do_not_nest() -> None:
 @pytest.mark.parametrize("name", ["RTX 9999", "RTX 4090 and H100"])
 def test_an_unknown_card_is_refused(name: str) -> None:
     with pytest.raises((InputError, UsageError)):
-        predict_peak(lambda: layers(1), lambda model: None, device=name)
+        predict_peak(lambda: layers(1), lambda _: None, device=name)
 
 
 def test_compiling_is_refused_by_name() -> None:
     with pytest.raises(UsageError) as caught:
-        predict_peak(lambda: torch.compile(layers(1)), lambda model: None, device="H100 SXM")
+        predict_peak(lambda: torch.compile(layers(1)), lambda _: None, device="H100 SXM")
     assert "torch.compile" in str(caught.value)
 
 
@@ -189,7 +189,7 @@ def test_a_program_that_asks_for_a_gpu_gets_one() -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return torch.nn.Linear(WIDTH, WIDTH, bias=False).to(device)
 
-    found = predict_peak(build, lambda model: torch.cuda.synchronize(), device="RTX 4090")
+    found = predict_peak(build, lambda _: torch.cuda.synchronize(), device="RTX 4090")
     assert found.gpus[0].requested_bytes == MATRIX
 
 

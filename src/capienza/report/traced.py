@@ -50,7 +50,7 @@ def traced_data(name: str, found: CardTrace) -> dict[str, Any]:
         "guesses": [
             {"op": one.op, "module": one.module, "answer": one.answer, "count": one.count} for one in prediction.guesses
         ],
-        "assumed": [message_data(message) for message in found.assumed],
+        "assumed": [message_data(message) for message in (*prediction.assumed, *found.assumed)],
         "left_out": [message_data(message) for message in found.left_out],
         "unknown": [message_data(message) for message in prediction.unknown],
         "warnings": [message_data(message) for message in prediction.warnings],
@@ -195,7 +195,7 @@ def _assumptions(found: CardTrace, say: Say) -> list[Block]:
         )
         for one in prediction.guesses
     ]
-    assumed = [*kernels, *(sentence(message, say) for message in found.assumed), *guesses]
+    assumed = [*kernels, *(sentence(message, say) for message in (*prediction.assumed, *found.assumed)), *guesses]
     missing = [sentence(message, say) for message in (*found.left_out, *prediction.unknown)]
     missing.append(say("the CUDA context: measure the run on the intended card"))
     blocks: list[Block] = []

@@ -1,14 +1,15 @@
-"""Fake tensors on `cuda` where PyTorch was built without it.
+"""Fake tensors on `cuda` where there is none.
 
 Two objects decide whether PyTorch accepts a CUDA device: the guard of that device, in a table that libc10 exports, and
-the CUDA hooks. A build with CUDA brings both. For a build without, an object whose methods all answer 0 is put into the
-table; PyTorch then finds a guard with no devices and replaces it by the no-operation guard that it keeps for fake
-tensors. The hooks get a copy of their own table of methods in which "is it built?" answers yes and "has it a context?"
-no. `torch.cuda.is_available()` stays False. All of it is put back at the end.
+the CUDA hooks. A build with CUDA brings both, but without a driver its hooks fail in the first backward pass. For a
+build without, an object whose methods all answer 0 is put into the table; PyTorch then finds a guard with no devices
+and replaces it by the no-operation guard that it keeps for fake tensors. The hooks get a copy of their own table of
+methods in which "is it built?" answers yes and "has it a context?" no. `torch.cuda.is_available()` stays False. All of
+it is put back at the end.
 
 Bound to the layout of torch's C++ classes: `capienza.trace.probe` tries it in another process first, because a wrong
-slot ends the process. Seen with torch 2.13 (slots from c10/core/impl/DeviceGuardImplInterface.h and
-aten/src/ATen/detail/CUDAHooksInterface.h).
+slot ends the process. Seen with torch 2.13.0+cpu and 2.11.0+cu130 (slots from c10/core/impl/DeviceGuardImplInterface.h
+and aten/src/ATen/detail/CUDAHooksInterface.h).
 """
 
 from __future__ import annotations
@@ -37,33 +38,52 @@ _kept: list[object] = []
 
 
 def is_needed() -> bool:
-    """Was this PyTorch built without CUDA?"""
-    return not torch.backends.cuda.is_built()
+    """Is there no CUDA device here, whether PyTorch was built for one or not?"""
+    return not torch.cuda.is_available()
 
 
 @contextlib.contextmanager
 def cuda_accepted() -> Iterator[None]:
     """Inside, fake tensors may be made on `cuda`. Raises `OSError` or `AttributeError` where a symbol is missing."""
-    if not is_needed():
+    with contextlib.ExitStack() as stack:
+        if not torch.backends.cuda.is_built():
+            stack.enter_context(_guard_without_devices())
         torch._C._ensureCUDADeviceGuardSet()
+        if is_needed():
+            stack.enter_context(_hooks_for_fakes())
         yield
-        return
-    libraries = Path(torch.__file__).parent / "lib"
-    registry = (ctypes.c_void_p * REGISTRY_SLOTS).in_dll(ctypes.CDLL(str(libraries / "libc10.so")), REGISTRY)
-    get_hooks = ctypes.CDLL(str(libraries / "libtorch_cpu.so"))[GET_HOOKS]
-    get_hooks.restype = ctypes.c_void_p
-    hooks = ctypes.cast(get_hooks(), ctypes.POINTER(ctypes.c_void_p))
-    guard_before, table_before = registry[CUDA_SLOT], hooks[0]
-    if table_before is None:
-        raise OSError(GET_HOOKS)
+
+
+@contextlib.contextmanager
+def _guard_without_devices() -> Iterator[None]:
+    """A build without CUDA has no guard: an object whose methods all answer 0 stands in for it."""
+    registry = (ctypes.c_void_p * REGISTRY_SLOTS).in_dll(ctypes.CDLL(str(_libraries() / "libc10.so")), REGISTRY)
+    before = registry[CUDA_SLOT]
     registry[CUDA_SLOT] = _empty_guard()
-    torch._C._ensureCUDADeviceGuardSet()
-    hooks[0] = _hooks_that_say_built(table_before)
     try:
         yield
     finally:
-        hooks[0] = table_before
-        registry[CUDA_SLOT] = guard_before
+        registry[CUDA_SLOT] = before
+
+
+@contextlib.contextmanager
+def _hooks_for_fakes() -> Iterator[None]:
+    """Without a device the hooks of a build with CUDA fail at the first backward pass, those of one without at once."""
+    get_hooks = ctypes.CDLL(str(_libraries() / "libtorch_cpu.so"))[GET_HOOKS]
+    get_hooks.restype = ctypes.c_void_p
+    hooks = ctypes.cast(get_hooks(), ctypes.POINTER(ctypes.c_void_p))
+    before = hooks[0]
+    if before is None:
+        raise OSError(GET_HOOKS)
+    hooks[0] = _hooks_that_say_built(before)
+    try:
+        yield
+    finally:
+        hooks[0] = before
+
+
+def _libraries() -> Path:
+    return Path(torch.__file__).parent / "lib"
 
 
 def _empty_guard() -> int:

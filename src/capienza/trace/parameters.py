@@ -78,7 +78,7 @@ def _deepcopy(tensor: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
         known: torch.Tensor = memo[id(tensor)]
         return known
     if not tensor.is_leaf:
-        return torch.Tensor.__deepcopy__(tensor, memo)  # type: ignore[no-untyped-call, no-any-return]
+        return torch.Tensor.__deepcopy__(tensor, memo)  # type: ignore[no-any-return]
     made = memo[id(tensor)] = torch.Tensor.detach(tensor).clone().requires_grad_(tensor.requires_grad)
     for name, value in vars(tensor).items():
         if name not in vars(made) and not name.startswith(OURS):

@@ -17,6 +17,7 @@ import torch._dynamo
 import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types
+from torch.utils._foreach_utils import _foreach_supported_types as _norms_supported_types
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised, streams
@@ -154,6 +155,8 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
+        # With a fake tensor its real constants would be copied, into fake tensors.
+        (FakeTensor, "__deepcopy__", _deep_copy),
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse("torch.compile")),
         (torch.nn.Module, "compile", refuse("torch.compile")),
@@ -183,11 +186,27 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     return changes + streams.changes(tracker.place)
 
 
+def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
+    """`copy.deepcopy` of a fake tensor: the copy of its elements, with its gradient."""
+    copy: torch.Tensor | None = memo.get(id(fake))
+    if copy is None:
+        with torch.no_grad():
+            copy = fake.clone()
+        is_parameter = getattr(fake, "_is_param", False)
+        copy = torch.nn.Parameter(copy, fake.requires_grad) if is_parameter else copy.requires_grad_(fake.requires_grad)
+        copy.grad = None if fake.grad is None else _deep_copy(fake.grad, memo)  # type: ignore[arg-type]
+        memo[id(fake)] = copy
+    return copy
+
+
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers choose their foreach form by the type of the parameters, as they do for real ones."""
-    _foreach_supported_types.append(FakeTensor)
+    """Optimizers and the norm of gradients choose their foreach form by the type of tensors, as for real ones."""
+    lists = (_foreach_supported_types, _norms_supported_types)
+    for supported in lists:
+        supported.append(FakeTensor)
     try:
         yield
     finally:
-        _foreach_supported_types.remove(FakeTensor)
+        for supported in lists:
+            supported.remove(FakeTensor)

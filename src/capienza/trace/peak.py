@@ -74,6 +74,8 @@ class Prediction(msgspec.Struct, frozen=True):
     guesses: tuple[Guess, ...]
     kernels: tuple[tuple[str, int], ...]
     """The attention kernels that were assumed, and how often."""
+    assumed: tuple[Message, ...]
+    """What the choice of a kernel took for granted."""
     unknown: tuple[Message, ...]
     """What no fake kernel shows and no table holds: it is missing from every figure."""
     warnings: tuple[Message, ...]
@@ -158,6 +160,7 @@ def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Pre
         gpus=gpus,
         guesses=traced.guesses,
         kernels=traced.kernels,
+        assumed=traced.assumed,
         unknown=traced.unknown,
         warnings=traced.warnings + strays,
         traced=traced,

@@ -16,9 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import guard, patches, probe, quantised
-from capienza.trace.attention import installed
-from capienza.trace.attention_call import Choice
+from capienza.trace import attention, attention_packages, guard, patches, probe, quantised
+from capienza.trace.attention_call import Call, Choice
 from capienza.trace.guesses import Guess, Routing
 from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
@@ -61,6 +60,7 @@ class Traced(msgspec.Struct):
     guesses: tuple[Guess, ...]
     kernels: tuple[tuple[str, int], ...]
     """Attention kernels that were assumed, and how often."""
+    assumed: tuple[Message, ...]
     unknown: tuple[Message, ...]
     warnings: tuple[Message, ...]
     seconds: float
@@ -124,6 +124,7 @@ def trace(
         op_ends=tracker.op_ends,
         guesses=tracker.guesses.all(),
         kernels=tuple(chosen.items()),
+        assumed=tuple(tracker.assumed.values()),
         unknown=tuple(tracker.unknown.values()),
         warnings=tuple(warnings),
         seconds=time.monotonic() - began,
@@ -178,7 +179,9 @@ def _stage(
     with contextlib.ExitStack() as stack:
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
-            stack.enter_context(installed(machine.capability, lambda choice, _call: _choose(chosen, choice)))
+            choose = _choosing(tracker, chosen)
+            stack.enter_context(attention.installed(machine.capability, choose))
+            stack.enter_context(attention_packages.installed(machine.capability, choose))
         stack.enter_context(_collecting())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
@@ -211,8 +214,13 @@ def _card(machine: Machine, device_type: str) -> Card | None:
     return Card(machine.capability, (int(major), int(minor)))
 
 
-def _choose(chosen: Counter[str], choice: Choice) -> None:
-    chosen[choice.kernel or "none"] += 1
+def _choosing(tracker: Tracker, chosen: Counter[str]) -> Callable[[Choice, Call], None]:
+    def choose(choice: Choice, _call: Call) -> None:
+        chosen[choice.kernel or "none"] += 1
+        for message in choice.assumed:
+            tracker.assumed[str(message)] = message
+
+    return choose
 
 
 def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]:

@@ -22,7 +22,7 @@ def grouped_product(_tracker: Tracker, _func: Any, args: tuple[Any, ...], kwargs
     [rows, k] x [groups, k, n] -> [rows, n]; [m, k] x [k, n] -> [groups, m, n]; [groups, m, k] x [k, n] -> [m, n].
     """
     left, right = args[0], args[1]
-    offsets = args[2] if len(args) > 2 else kwargs.get("offs")
+    offsets: Any = args[2] if len(args) > 2 else kwargs.get("offs")
     dtype = kwargs.get("out_dtype") or left.dtype
     columns = right.shape[-1]
     row = -(-columns * dtype.itemsize // ROW_BYTES) * ROW_BYTES // dtype.itemsize

@@ -23,6 +23,7 @@ from capienza.trace.guesses import Guesses, Routing
 from capienza.trace.kernels import rule_of, scratch
 from capienza.trace.kernels_call import PERSISTENT, Card
 from capienza.trace.recording import Recording
+from capienza.trace.repeats import Repeats
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 from capienza.trace.streams import Place
 
@@ -120,9 +121,11 @@ class Tracker(TorchDispatchMode):
         self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
+        self.assumed: dict[str, Message] = {}
         self.unknown: dict[str, Message] = {}
         """What the trace cannot count, by its code."""
         self._handlers = _Handlers(self)
+        self._repeats = Repeats()
         self._kinds: dict[Any, int] = {}
 
     def __torch_dispatch__(
@@ -140,7 +143,7 @@ class Tracker(TorchDispatchMode):
                 return NotImplemented
         named = dict(kwargs) if kwargs else {}
         handler = self._handlers[func]
-        if type(handler) is _Opened:
+        if isinstance(handler, _Opened):
             with self:
                 return handler.run(*args, **named)
         self.scene.look()
@@ -151,7 +154,7 @@ class Tracker(TorchDispatchMode):
         else:
             if func in TAKES_A_MASK:
                 args = self.without_masks(args)
-            out = func(*args, **named)
+            out = self._repeats.run(func, args, named)
             self._values(func, args, named, out)
         self.keep(out, func)
         if self.card is not None and rule_of(func) is not None:
@@ -236,7 +239,10 @@ class Tracker(TorchDispatchMode):
         if first is None or not isinstance(first, FakeTensor) or first.fake_device.type != self.device_type:
             return
         scene, recording, device = self.scene, self.recording, first.fake_device.index or 0
-        for row in scratch(func, args, kwargs, card, in_backward=scene.in_backward()):
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        rows = scratch(func, args, kwargs, card, in_backward=scene.in_backward(), deterministic=deterministic)
+        taken = []
+        for row in rows:
             if row.bytes is None:
                 self.unknown[row.name] = UNSEEN(what=row.name, source=row.source)
             elif row.lifetime == PERSISTENT:
@@ -244,7 +250,9 @@ class Tracker(TorchDispatchMode):
                     self.workspaces.add(row.key)
                     recording.allocate(row.bytes, device, "", WORKSPACE, row.name)
             elif row.bytes:
-                recording.free(recording.allocate(row.bytes, device, scene.module_now(), SCRATCH, row.name))
+                taken.append(recording.allocate(row.bytes, device, scene.module_now(), SCRATCH, row.name))
+        for block in taken:
+            recording.free(block)
 
     def _count(self, func: Any) -> None:
         self.op_names.append(func)
@@ -291,7 +299,8 @@ class Tracker(TorchDispatchMode):
             else:
                 guesses.hand_on(func, args, out)
             return
-        for one, value in zip(outs, [found] if isinstance(found, torch.Tensor) else found, strict=True):
+        values: Any = [found] if isinstance(found, torch.Tensor) else found
+        for one, value in zip(outs, values, strict=True):
             shadow.give(one, value)
 
     def _shared_out(self, func: Any, mask: torch.Tensor, out: torch.Tensor) -> None:

@@ -26,7 +26,9 @@ class Row(NamedTuple):
     raw: float = 0.0
     ops: int = 0
     parted: str = ""
-    """The first operation that differs, empty where the sequences are equal."""
+    """The first operation that differs, views left out; empty where the sequences are equal."""
+    views_parted: str = ""
+    """The same with views."""
     curve_parted: str = ""
     """The first operation after which live bytes differ by more than 64 B."""
     raw_op: str = ""
@@ -86,13 +88,19 @@ def _row(name: str, real: dict[str, Any], traced: dict[str, Any]) -> Row:
         boundary=100 * (traced_peak - real_peak) / real_peak,
         raw=100 * (traced_peak - real["raw_peak"]) / real["raw_peak"],
         ops=len(real["ops"]),
-        parted=_parted(real["ops"], traced["ops"]),
+        parted=_parted(_without_views(real), _without_views(traced)),
+        views_parted=_parted(real["ops"], traced["ops"]),
         curve_parted=_curve_parted(real, traced),
         raw_op=real["raw_op"],
         scratch=real["scratch"],
         missing=real["raw_peak"] - traced_peak,
         guesses=traced["guesses"],
     )
+
+
+def _without_views(curve: dict[str, Any]) -> list[str]:
+    views = set(curve["views"])
+    return [op for index, op in enumerate(curve["ops"]) if index not in views]
 
 
 def _parted(real: list[str], traced: list[str]) -> str:
@@ -103,7 +111,16 @@ def _parted(real: list[str], traced: list[str]) -> str:
 
 
 def _curve_parted(real: dict[str, Any], traced: dict[str, Any]) -> str:
-    for index, (op, one, other) in enumerate(zip(real["ops"], real["live"], traced["live"], strict=False)):
+    """Only where the sequences are equal can the curves be laid side by side."""
+    lives = [
+        [
+            (op, live)
+            for index, (op, live) in enumerate(zip(curve["ops"], curve["live"], strict=True))
+            if index not in views
+        ]
+        for curve, views in ((curve, set(curve["views"])) for curve in (real, traced))
+    ]
+    for index, ((op, one), (_, other)) in enumerate(zip(*lives, strict=False)):
         if abs(one - other) > 64:
             return f"{index}: {op} {other - one:+d}"
     return ""

@@ -1,36 +1,27 @@
-"""Count what PyTorch's CPU allocator is asked for, byte by byte, without a compiler.
+"""Read PyTorch's own count of what its CPU allocator has given out, byte by byte, without a compiler.
 
-PyTorch's own allocator does all the work: ours has a table of virtual functions whose `allocate` calls that of the real
-one and puts a deleter of ours before the real one's. Sizes are those requested (the CPU allocator rounds none). The
-layout of `c10::DataPtr` (data, deleter, context, device; c10/util/UniqueVoidPtr.h) is checked against a pointer that
-the real allocator made; where it differs `install` says so and changes nothing.
+PyTorch keeps that count itself once it is asked to report (`ProfiledCPUMemoryReporter`, c10/core/CPUAllocator.h); it is
+read where it lies. Between two readings the highest count is seen by standing before `allocate`: our table of virtual
+functions is the real one's with one entry changed, which calls the real one and then reads the count. Nothing of ours
+runs when memory is given back, which also happens while Python carries an error. Sizes are those requested: this
+allocator rounds none. The layouts are tried at the start; where they differ, `install` says so.
 
-Call it in a process of its own: the allocator stays in place until the process ends.
+Call it in a process of its own: it stays in place until the process ends.
 """
 
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from pathlib import Path
 
 import torch
 
-ALLOCATE, SIMPLE, RAW_DELETER, COPY = 2, 3, 4, 5
-"""Places in the table of a `c10::Allocator`; 0 and 1 are its destructors (c10/core/Allocator.h)."""
+ALLOCATE, NUM_VIRTUAL = 2, 6
+"""The place of `allocate` in the table of a `c10::Allocator`, after its two destructors (c10/core/Allocator.h)."""
+COUNT_OFFSET = 40 + 56
+"""Bytes of the reporter's mutex and of its table of sizes, before the count."""
 HIGHEST_PRIORITY = 255
-Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 Allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-RawDeleter = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-
-
-class _DataPtr(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
-        ("device", ctypes.c_int16),
-    )
 
 
 class LayoutError(RuntimeError):
@@ -38,61 +29,53 @@ class LayoutError(RuntimeError):
 
 
 class Counter:
-    """Bytes that are allocated now, and the most since `restart`."""
+    """Bytes that are allocated now, and the most since `restart`. Blocks born before `install` are not counted."""
 
     def __init__(self) -> None:
-        self.live_bytes = 0
         self.peak_bytes = 0
-        self._sizes: dict[int, int] = {}
+        self._count = ctypes.c_size_t(0)
         self._kept: list[object] = []
+
+    @property
+    def live_bytes(self) -> int:
+        """The allocator's own count."""
+        return self._count.value
 
     def restart(self) -> None:
         """The next peak is counted from what is live now."""
         self.peak_bytes = self.live_bytes
 
     def install(self) -> None:
-        """Put it before PyTorch's CPU allocator. Blocks born earlier are not counted, also when they die."""
+        """Let PyTorch count, and stand before its allocator."""
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+        ctypes.c_bool.in_dll(library, "FLAGS_caffe2_report_cpu_memory_usage").value = True
+        library._ZN3c1025profiledCPUMemoryReporterEv.restype = ctypes.c_void_p
+        count = ctypes.c_size_t.from_address(library._ZN3c1025profiledCPUMemoryReporterEv() + COUNT_OFFSET)
         library._ZN3c1022GetDefaultCPUAllocatorEv.restype = ctypes.c_void_p
         real = library._ZN3c1022GetDefaultCPUAllocatorEv()
-        table = ctypes.cast(ctypes.c_void_p.from_address(real).value, ctypes.POINTER(ctypes.c_void_p))
+        table = ctypes.cast(ctypes.c_void_p.from_address(real).value or 0, ctypes.POINTER(ctypes.c_void_p))
         allocate = Allocate(table[ALLOCATE])
-        deleter_address = RawDeleter(table[RAW_DELETER])(real)
-        delete = Deleter(deleter_address)
-        _check(real, allocate, delete, deleter_address)
-        sizes = self._sizes
-
-        def freed(context: int | None) -> None:
-            self.live_bytes -= sizes.pop(context, 0)
-            delete(context)
-
-        our_deleter = Deleter(freed)
-        our_deleter_address = ctypes.cast(our_deleter, ctypes.c_void_p).value
 
         def allocated(out: int, _self: int, size: int) -> int:
             allocate(out, real, size)
-            made = _DataPtr.from_address(out)
-            if made.context:
-                sizes[made.context] = size
-                made.deleter = our_deleter_address
-                self.live_bytes += size
-                self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+            self.peak_bytes = max(self.peak_bytes, count.value)
             return out
 
-        ours = (ctypes.c_void_p * 6)(*table[:6])
+        ours = (ctypes.c_void_p * NUM_VIRTUAL)(*table[:NUM_VIRTUAL])
         our_allocate = Allocate(allocated)
-        our_raw_deleter = RawDeleter(lambda _self: our_deleter_address)
         ours[ALLOCATE] = ctypes.cast(our_allocate, ctypes.c_void_p).value
-        ours[RAW_DELETER] = ctypes.cast(our_raw_deleter, ctypes.c_void_p).value
         pointer = ctypes.c_void_p(ctypes.addressof(ours))
-        self._kept += [ours, our_allocate, our_raw_deleter, our_deleter, pointer, allocate, delete]
+        self._count = count
+        self._kept += [ours, our_allocate, pointer]
         library._ZN3c1015SetCPUAllocatorEPNS_9AllocatorEh.argtypes = [ctypes.c_void_p, ctypes.c_uint8]
         library._ZN3c1015SetCPUAllocatorEPNS_9AllocatorEh(ctypes.addressof(pointer), HIGHEST_PRIORITY)
+        self._try()
 
-
-def _check(real: int, allocate: Allocate, delete: Deleter, deleter_address: int | None) -> None:
-    made = _DataPtr()
-    allocate(ctypes.addressof(made), real, 64)
-    if not made.data or made.data != made.context or made.deleter != deleter_address or made.device & 0xFF:
-        raise LayoutError(torch.__version__)
-    delete(made.context)
+    def _try(self) -> None:
+        before = self.live_bytes
+        self.restart()
+        block = torch.empty(12345, dtype=torch.uint8)
+        seen = self.live_bytes - before, self.peak_bytes - before
+        del block
+        if seen != (12345, 12345) or self.live_bytes != before:
+            raise LayoutError(torch.__version__)

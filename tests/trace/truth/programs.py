@@ -1,4 +1,4 @@
-"""Training and generating programs of every causal language model of transformers, small, as a user would write them."""
+"""Training and generating programs of every causal language model of transformers, as a user would write them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import torch
 import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
 from truth.odd_configs import PART
 from truth.shrink import small_config
 

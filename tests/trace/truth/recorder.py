@@ -2,7 +2,9 @@
 
 Legend: `live` holds the bytes alive when each operation has ended (the boundary curve), `base` those before the step.
 `raw_peak` is the highest count of the real allocator, inside operations too; `scratch` says of the operation that was
-running then how much of it is neither alive before it nor after it.
+running then how much of it is neither alive before it nor after it. `views` holds the places of operations that only
+make a view: autograd replays views of fake tensors by their own function and those of real ones by `as_strided` or not
+at all, which moves no memory.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from typing import Any
 import msgspec
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from truth.counter import Counter
+from truth.programs import Program
 
 from capienza.allocator.events import ALLOC, FREE
 from capienza.trace import run
 from capienza.trace.machine import Machine
-from truth.counter import Counter
-from truth.programs import Program
 
 SEED = 7
 NO_CARD = Machine("CPU", (8, 0), 0)
@@ -36,6 +38,7 @@ class Curve(msgspec.Struct):
     raw_op: str = ""
     scratch: int = 0
     guesses: int = 0
+    views: list[int] = []
 
     @property
     def peak(self) -> int:
@@ -96,7 +99,7 @@ def real(program: Program, steps: int = 2) -> Curve:
         with _Recorder(counter) as recorder:
             step(state)
         recorder.between()
-    return recorder.curve
+    return _with_views(recorder.curve)
 
 
 def traced(program: Program, steps: int = 2) -> Curve:
@@ -116,7 +119,21 @@ def traced(program: Program, steps: int = 2) -> Curve:
     first_op, first_event = starts[-1]
     curve = [live[end - 1] for end in found.op_ends[first_op:]]
     guesses = sum(guess.count for guess in found.guesses)
-    return Curve(live[first_event - 1], found.op_names[first_op:], curve, guesses=guesses)
+    return _with_views(Curve(live[first_event - 1], found.op_names[first_op:], curve, guesses=guesses))
+
+
+def _with_views(curve: Curve) -> Curve:
+    curve.views = [index for index, op in enumerate(curve.ops) if _only_views(op)]
+    return curve
+
+
+@functools.cache
+def _only_views(op: str) -> bool:
+    """Does it return its argument's storage, unwritten?"""
+    space, name, overload = op.split(".")
+    schema = getattr(getattr(getattr(torch.ops, space), name), overload)._schema
+    aliases = [result.alias_info for result in schema.returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
 
 
 def _live(events: list[tuple[int, int, int, int]]) -> list[int]:

@@ -21,9 +21,9 @@ VOCABULARY, LONGEST = 1000, 512
 SIZES: tuple[tuple[int, str], ...] = (
     (
         HIDDEN,
-        "hidden_size n_embd d_model embedding_dim emb_dim embedding_size word_embed_proj_dim lru_width hidden_size_global "
-        "attention_hidden_size projector_input_dim projector_output_dim out_hidden_size dim_model_base adapter_out_dim "
-        "input_embedding_size",
+        "hidden_size n_embd d_model embedding_dim emb_dim embedding_size word_embed_proj_dim lru_width "
+        "hidden_size_global attention_hidden_size projector_input_dim projector_output_dim out_hidden_size "
+        "dim_model_base adapter_out_dim input_embedding_size",
     ),
     (
         HEADS,
@@ -45,8 +45,8 @@ SIZES: tuple[tuple[int, str], ...] = (
     (
         EXPERT_FFN,
         "moe_intermediate_size shared_expert_intermediate_size expert_ffn_hidden_size shared_intermediate_size "
-        "moe_shared_expert_intermediate_size shared_experts_intermediate_size router_hidden_size q_lora_rank hc_lowrank "
-        "o_lora_rank",
+        "moe_shared_expert_intermediate_size shared_experts_intermediate_size router_hidden_size q_lora_rank "
+        "hc_lowrank o_lora_rank",
     ),
     (8, "num_experts num_local_experts n_routed_experts moe_num_experts zero_expert_num"),
     (2, "num_experts_per_tok num_experts_per_token moe_k moe_topk moe_top_k"),
@@ -68,9 +68,9 @@ VOCABULARY_KEYS = frozenset(
     "vocab_size decoder_vocab_size unpadded_vocab_size vocab_size_per_layer_input encoder_hash_byte_group_vocab".split()
 )
 DERIVED = frozenset(
-    "model_type transformers_version architectures id2label label2id num_labels layer_types mlp_layer_types indexer_types "
-    "no_rope_layers moe_layers layers_block_type per_layer_config layer_rope_theta full_attn_idxs qk_head_dim "
-    "num_attention_heads_per_layer attn_layers attention_layers hybrid_layer_ids".split()
+    "model_type transformers_version architectures id2label label2id num_labels layer_types mlp_layer_types "
+    "indexer_types no_rope_layers moe_layers layers_block_type per_layer_config layer_rope_theta full_attn_idxs "
+    "qk_head_dim num_attention_heads_per_layer attn_layers attention_layers hybrid_layer_ids".split()
 )
 """What a config class derives from other keys, or writes once per layer."""
 

@@ -24,7 +24,6 @@ import transformers
 import transformers.models.llama.modeling_llama  # and all that every model imports, once for all children
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
-
 from truth import coverage, recorder
 from truth.programs import PROGRAMS
 

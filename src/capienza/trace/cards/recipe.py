@@ -51,6 +51,11 @@ DEFAULT = template("trace.default", "{field} is not stated; taken: {value}")
 TWO_OF = template(
     "trace.two-microbatches", "of the {count} microbatches of an update two were run: the others are like the second"
 )
+WIDE_REST = template(
+    "trace.wide-rest",
+    "what is not quantised (embedding, head, norms) is taken up to fp32, as PEFT's prepare_model_for_kbit_training "
+    "does",
+)
 LEFT_OUT = template("trace.left-out", "{field} is not in the traced program: its effect is not in the figures")
 
 
@@ -138,6 +143,8 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
     assert required is not None
     if (card.accumulation or 1) > 2:
         assumed.append(TWO_OF(count=card.accumulation))
+    if method == "qlora":
+        assumed.append(WIDE_REST())
     return Recipe(
         task="training",
         config=config,
@@ -153,7 +160,7 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
         targets=_targets(options, method, assumed),
         optimizer=_optimizer(training.optimizer, assumed),
         momentum=_number(options, ("momentum",), 0, False, "", assumed),
-        autocast=_autocast(options),
+        autocast=_autocast(options, method, assumed),
         gradient_checkpointing=_flag(options, "gradient_checkpointing", assumed),
         accumulation=card.accumulation or 1,
         max_grad_norm=_number(options, ("max_grad_norm",), 1.0, True, "training.max_grad_norm", assumed),
@@ -217,7 +224,11 @@ def _targets(options: dict[str, Scalar], method: str, assumed: list[Message]) ->
     return names[0] if names == ("all-linear",) else names
 
 
-def _autocast(options: dict[str, Scalar]) -> str | None:
+def _autocast(options: dict[str, Scalar], method: str, assumed: list[Message]) -> str | None:
+    """A quantised base is trained under bf16, as TRL does unless it is told otherwise."""
+    if method == "qlora" and "bf16" not in options and "fp16" not in options:
+        assumed.append(DEFAULT(field="training.bf16", value="true"))
+        return "bfloat16"
     return "bfloat16" if options.get("bf16") is True else "float16" if options.get("fp16") is True else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 from collections.abc import Iterator
 
@@ -57,12 +58,15 @@ def trace_recipe(
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """What the libraries say of their own future is not about the card."""
-    logging = library("transformers").utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
+    loggers = [logging.getLogger(name) for name in ("transformers", "bitsandbytes", "peft")]
+    library("transformers")
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.set_verbosity(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

@@ -14,6 +14,7 @@ import torch
 
 from capienza.trace.cards.model import causal_model, library
 from capienza.trace.cards.recipe import Recipe
+from capienza.trace.quantised import quantise_linears
 from capienza.trace.run import phase
 
 MOST_MICROBATCHES = 2
@@ -27,7 +28,7 @@ class Training:
 
     def __init__(self, recipe: Recipe, device: str, steps: int) -> None:
         self.recipe, self.device, self.steps = recipe, device, steps
-        self.model = _prepared(recipe, causal_model(recipe, device))
+        self.model = _prepared(recipe, _loaded(recipe, device))
         self.model.train()
         self.optimizer = _optimizer(recipe, [one for one in self.model.parameters() if one.requires_grad])
         self.scaler = torch.amp.GradScaler(device) if recipe.autocast == "float16" else None
@@ -79,10 +80,20 @@ class Training:
                 self.model = self.model.merge_and_unload()
 
 
+def _loaded(recipe: Recipe, device: str) -> Any:
+    """The model in its format; a quantised one comes to the device layer by layer, as its files are read."""
+    if recipe.four_bit is None:
+        return causal_model(recipe, device)
+    library("bitsandbytes")
+    kind, double_quant = recipe.four_bit
+    model = quantise_linears(causal_model(recipe, "meta"), kind, double_quant=double_quant, device=device)
+    return library("peft").prepare_model_for_kbit_training(
+        model, use_gradient_checkpointing=recipe.gradient_checkpointing
+    )
+
+
 def _prepared(recipe: Recipe, model: Any) -> Any:
-    """The model with its adapters, its quantised layers, and what is recomputed."""
-    if recipe.four_bit is not None:
-        model = _quantised(recipe, model)
+    """The model with its adapters, and what is recomputed."""
     if recipe.method != "full":
         peft = library("peft")
         targets = list(recipe.targets) if isinstance(recipe.targets, tuple) else recipe.targets
@@ -98,12 +109,9 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
         model.gradient_checkpointing_enable()
         if recipe.method != "full":
             model.enable_input_require_grads()
-        model.config.use_cache = False
+    # As TrainingArguments.use_cache does unless it is asked for.
+    model.config.use_cache = False
     return model
-
-
-def _quantised(recipe: Recipe, model: Any) -> Any:
-    raise NotImplementedError
 
 
 def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
