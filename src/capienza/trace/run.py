@@ -18,6 +18,7 @@ import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
 from capienza.trace import attention, attention_packages, guard, patches, probe, quantised
 from capienza.trace.attention_call import Call, Choice
+from capienza.trace.declared import declared
 from capienza.trace.guesses import Guess, Routing
 from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
@@ -179,6 +180,7 @@ def _stage(
     with contextlib.ExitStack() as stack:
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
+            stack.enter_context(declared())
             choose = _choosing(tracker, chosen)
             stack.enter_context(attention.installed(machine.capability, choose))
             stack.enter_context(attention_packages.installed(machine.capability, choose))

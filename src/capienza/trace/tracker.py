@@ -87,6 +87,8 @@ def _composite(func: Any) -> _Opened | None:
     """In inference mode, and inside other operations, autograd does not take composite operations apart."""
     if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
         return None
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU"):
+        return None  # it has a kernel of its own as well, as silu_backward has
     replaced = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CUDA")
     key = torch._C.DispatchKey.CUDA if replaced else torch._C.DispatchKey.CompositeImplicitAutograd
     return _Opened(functools.partial(func._op_dk, key))
