@@ -4,13 +4,14 @@ Legend: a program is a pair (build, step) that says with `at(phase)` where it is
 with the gloo backend, and what it takes of main memory is counted by `counting_allocator.cpp`; traced, it is the same
 program on fake tensors of the CPU. A phase that comes again has a number: `forward.2`.
 
-    python tests/support/rank_programs.py fsdp2/net COUNTER.so     one rank, in the environment of a launcher
+    python tests/support/rank_programs.py COUNTER.so fsdp2/net     one rank, in the environment of a launcher
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import socket
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ import torch.distributed as dist
 from torch import nn
 
 ROOT = Path(__file__).parents[2]
-SETTLES_S = 0.005
+SETTLES_S, RUN_LIMIT_S = 0.005, 900
 COLLECTIVES = (
     "_allgather_base", "_reduce_scatter_base", "all_gather_single", "reduce_scatter_single", "allgather", "allreduce",
     "broadcast", "scatter", "reduce_scatter", "send", "recv",
@@ -394,15 +395,15 @@ def counter(folder: Path) -> Path:
     return library
 
 
-def run(name: str, world_size: int, library: Path) -> list[dict[str, int]]:
-    """The peaks of each phase of every rank, by running them."""
+def run(names: Sequence[str], world_size: int, library: Path) -> dict[str, list[dict[str, int]]]:
+    """The peaks of each phase of every rank, by running the programs one after another."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     processes = [
         subprocess.Popen(
-            [sys.executable, __file__, name, str(library)],
+            [sys.executable, __file__, str(library), *names],
             env=os.environ
             | {
                 "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "RANK": str(rank), "LOCAL_RANK": str(rank),
@@ -414,17 +415,17 @@ def run(name: str, world_size: int, library: Path) -> list[dict[str, int]]:
         )
         for rank in range(world_size)
     ]  # fmt: skip
-    told = []
+    told: list[dict[str, dict[str, int]]] = []
     try:
         for process in processes:
-            out, err = process.communicate(timeout=600)
+            out, err = process.communicate(timeout=RUN_LIMIT_S)
             if process.returncode:
                 raise RuntimeError(err.decode()[-2000:])
             told.append(json.loads(out.splitlines()[-1]))
     finally:
         for process in processes:
             process.kill()
-    return told
+    return {name: [of[name] for of in told] for name in names}
 
 
 def _leave_out_gloo(count: ctypes.CDLL) -> None:
@@ -455,28 +456,39 @@ def _leave_out_gloo(count: ctypes.CDLL) -> None:
     dist.Work.wait = settled(dist.Work.wait)  # type: ignore[method-assign]
 
 
-def main(name: str, library: str) -> None:
-    """One rank for real; its peaks as JSON."""
-    count = ctypes.CDLL(library)
-    count.highest_since.restype = ctypes.c_size_t
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+def _play(name: str, count: ctypes.CDLL) -> dict[str, int]:
+    """Run a program; its peaks over what was there before."""
+    gc.collect()
+    count.highest_since()
+    before = count.highest_since()
     phases, peaks, current = Phases(), {}, [""]
 
     def at(name: str) -> None:
         if current[0]:
-            peaks[current[0]] = count.highest_since()
+            peaks[current[0]] = count.highest_since() - before
         current[0] = phases.next(name)
 
-    _leave_out_gloo(count)
-    count.count_from_here()
     build, step = program(name, "cpu", at)
     state = build()
     for _ in range(STEPS):
         step(state)
     at("end")
-    sys.stdout.write(json.dumps(peaks) + "\n")
     dist.destroy_process_group()
+    return peaks
+
+
+def main(library: str, *names: str) -> None:
+    """One rank for real; the peaks of each program as JSON."""
+    count = ctypes.CDLL(library)
+    count.highest_since.restype = ctypes.c_size_t
+    torch.set_num_threads(1)
+    _leave_out_gloo(count)
+    count.count_from_here()
+    found = {}
+    for index, name in enumerate(names):
+        found[name] = _play(name, count)
+        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1 + index)
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
