@@ -9,7 +9,7 @@ number (`balanced`), or all of them (`worst`); of any other mask, all of them.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import torch
@@ -34,8 +34,23 @@ MARKS = frozenset({aten.scatter.value, aten.scatter_.value})
 """They take places in a mask, as many as there are indices: so routing says which token goes to which expert."""
 SAME = aten.eq.Tensor
 """Compared with the numbers of all experts it is such a mask too."""
+CHOICES = frozenset({aten.topk.default})
+HANDED_ON = ("_capienza_routed", "_capienza_below")
 COUNTS = frozenset({aten.sum.dim_IntList, aten.sum.default, aten.count_nonzero.dim_IntList})
 NO_END_TOKEN = "no generated token is an end token"
+
+
+class Routed(NamedTuple):
+    """A mask that says which token goes to which class: `total` places are taken in all of its `classes`.
+
+    Only the first `hit` classes can be: the numbers come from a choice among so many.
+    """
+
+    total: int
+    classes: int
+    hit: int
+    places: int
+    """Of the whole mask."""
 
 
 class Guess(msgspec.Struct, frozen=True):
@@ -63,22 +78,28 @@ class Guesses:
         return tuple(Guess(*told, count) for told, count in self._given.items())
 
     def taken(self, mask: torch.Tensor) -> int:
-        """How many places of a mask are taken."""
-        share: float | None = getattr(mask, "_capienza_share", None)
-        if share is None or self.routing == "worst":
-            return mask.numel()
-        return max(1, round(mask.numel() * share))
+        """How many places of a mask are taken: of the whole, or of the slice of one class."""
+        routed: Routed | None = getattr(mask, "_capienza_routed", None)
+        places = mask.numel()
+        if routed is None or self.routing == "worst":
+            return places
+        if places == routed.places:
+            return routed.total
+        share = routed.hit if places * routed.classes == routed.places else routed.classes
+        return max(1, round(places * routed.total / (routed.places / routed.classes) / share))
 
     def shared_out(self, mask: torch.Tensor, groups: int) -> list[int] | None:
         """How many places of a mask fall to each of so many groups; None where it did not come from routing."""
-        share: float | None = getattr(mask, "_capienza_share", None)
-        if share is None or groups == 0:
+        routed: Routed | None = getattr(mask, "_capienza_routed", None)
+        if routed is None or groups == 0 or mask.numel() != routed.places:
             return None
-        total = round(mask.numel() * share)
+        hit = min(groups, routed.hit)
         if self.routing == "balanced":
-            return [total // groups + (group < total % groups) for group in range(groups)]
-        most = mask.numel() // groups
-        return [max(0, min(most, total - group * most)) for group in range(groups)]
+            counts = [routed.total // hit + (group < routed.total % hit) for group in range(hit)]
+        else:
+            most = mask.numel() // groups
+            counts = [max(0, min(most, routed.total - group * most)) for group in range(hit)]
+        return counts + [0] * (groups - hit)
 
 
 def truth(tensor: torch.Tensor) -> bool | int | float:
@@ -110,13 +131,28 @@ def hand_on(func: Any, args: tuple[Any, ...], out: Any) -> None:
         if assumed is not None:
             out._capienza_assumed = not assumed
     elif func in MARKS:
-        out._capienza_share = min(1.0, args[2].numel() / max(1, out.numel()))
+        _route(out, args[2].numel(), args[2])
     elif func is SAME:
-        places = next((found for one in args[:2] if (found := shadow.of(one)) is not None), None)
-        if places is not None and _are_numbers(places, out.shape[-1]):
-            out._capienza_share = 1 / out.shape[-1]
+        _compare(args, out)
+    elif func in CHOICES:
+        out[1]._capienza_below = args[0].shape[args[2] if len(args) > 2 else -1]
     elif func in KEEPS:
-        share = getattr(args[0], "_capienza_share", None)
-        if share is not None:
-            for one in out if isinstance(out, list | tuple) else (out,):
-                one._capienza_share = share
+        for name in HANDED_ON:
+            value = getattr(args[0], name, None)
+            if value is not None:
+                for one in out if isinstance(out, list | tuple) else (out,):
+                    setattr(one, name, value)
+
+
+def _compare(args: tuple[Any, ...], out: torch.Tensor) -> None:
+    """Numbers of classes set against the list of all classes: the mask of a `one_hot`."""
+    for one, other in (args[:2], args[1::-1]):
+        found = shadow.of(other) if isinstance(other, torch.Tensor) else None
+        if found is not None and _are_numbers(found, out.shape[-1]):
+            _route(out, out.numel() // out.shape[-1], one)
+
+
+def _route(out: torch.Tensor, total: int, chosen: torch.Tensor) -> None:
+    classes = max(1, out.shape[-1])
+    below = getattr(chosen, "_capienza_below", classes)
+    out._capienza_routed = Routed(min(total, out.numel()), classes, max(1, min(classes, below)), out.numel())  # type: ignore[attr-defined]

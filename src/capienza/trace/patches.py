@@ -16,8 +16,8 @@ import torch
 import torch._dynamo
 import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim.optimizer import _foreach_supported_types
-from torch.utils._foreach_utils import _foreach_supported_types as _norms_supported_types
+from torch.optim.optimizer import _foreach_supported_types as in_optimizers
+from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
 from capienza.trace import quantised, streams
@@ -155,8 +155,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
-        # With a fake tensor its real constants would be copied, into fake tensors.
-        (FakeTensor, "__deepcopy__", _deep_copy),
         # Compiling under a fake mode silently does nothing.
         (torch, "compile", refuse("torch.compile")),
         (torch.nn.Module, "compile", refuse("torch.compile")),
@@ -186,27 +184,14 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     return changes + streams.changes(tracker.place)
 
 
-def _deep_copy(fake: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
-    """`copy.deepcopy` of a fake tensor: the copy of its elements, with its gradient."""
-    copy: torch.Tensor | None = memo.get(id(fake))
-    if copy is None:
-        with torch.no_grad():
-            copy = fake.clone()
-        is_parameter = getattr(fake, "_is_param", False)
-        copy = torch.nn.Parameter(copy, fake.requires_grad) if is_parameter else copy.requires_grad_(fake.requires_grad)
-        copy.grad = None if fake.grad is None else _deep_copy(fake.grad, memo)  # type: ignore[arg-type]
-        memo[id(fake)] = copy
-    return copy
-
-
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
-    """Optimizers and the norm of gradients choose their foreach form by the type of tensors, as for real ones."""
-    lists = (_foreach_supported_types, _norms_supported_types)
-    for supported in lists:
-        supported.append(FakeTensor)
+    """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
+    lists: tuple[list[Any], ...] = (in_optimizers, in_clipping)
+    for one in lists:
+        one.append(FakeTensor)
     try:
         yield
     finally:
-        for supported in lists:
-            supported.remove(FakeTensor)
+        for one in lists:
+            one.remove(FakeTensor)

@@ -37,7 +37,7 @@ UNSEEN = template(
     "{what}: its size is not known before a run ({source})",
     "measure the run on the intended card",
 )
-TOLD = frozenset({"_capienza_shadow", "_capienza_share", "_capienza_assumed"})
+TOLD = frozenset({"_capienza_shadow", "_capienza_routed", "_capienza_below", "_capienza_assumed"})
 Progress = Callable[[int, str, str], None]
 """Told now and then: operations so far, phase, module."""
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -85,12 +85,10 @@ class _Handlers(dict[Any, Handler | _Opened | None]):
 
 def _composite(func: Any) -> _Opened | None:
     """In inference mode, and inside other operations, autograd does not take composite operations apart."""
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+    has_kernel, name = torch._C._dispatch_has_kernel_for_dispatch_key, func.name()
+    if not has_kernel(name, COMPOSITE) or has_kernel(name, "CPU"):
         return None
-    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU"):
-        return None  # it has a kernel of its own as well, as silu_backward has
-    replaced = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CUDA")
-    key = torch._C.DispatchKey.CUDA if replaced else torch._C.DispatchKey.CompositeImplicitAutograd
+    key = torch._C.DispatchKey.CUDA if has_kernel(name, "CUDA") else torch._C.DispatchKey.CompositeImplicitAutograd
     return _Opened(functools.partial(func._op_dk, key))
 
 
@@ -283,7 +281,8 @@ class Tracker(TorchDispatchMode):
             self._mapped(func, args, kwargs, out)
 
     def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        targets = [one for one in shadow.tensors_in(args[:1]) if shadow.of(one) is not None]
+        written = (args[place] if place < len(args) else kwargs.get(name) for place, name in _writes(func))
+        targets = [one for one in shadow.tensors_in(written) if shadow.of(one) is not None]
         if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
             for one in targets:
                 shadow.forget(one)
@@ -335,7 +334,7 @@ def _may_be_known(out: Any) -> bool:
 
 def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
     """Can the result be known, or assumed? A quick look at the first tensor."""
-    if func in guesses.MARKS or func is guesses.SAME:
+    if func in guesses.MARKS or func in guesses.CHOICES or func is guesses.SAME:
         return True
     for one in args:
         if isinstance(one, torch.Tensor):
@@ -355,3 +354,10 @@ def plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
                 yield from plain(inner)
     else:
         yield tensor
+
+
+@functools.cache
+def _writes(func: Any) -> tuple[tuple[int, str], ...]:
+    """The arguments that an operation writes to, by place and name."""
+    arguments = enumerate(func._schema.arguments)
+    return tuple((place, one.name) for place, one in arguments if one.alias_info and one.alias_info.is_write)

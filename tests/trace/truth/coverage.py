@@ -7,10 +7,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from truth.programs import Program
-
 from capienza.trace import run
 from capienza.trace.machine import Machine
+from truth.programs import Program
 
 CARD = Machine("RTX 4090", (8, 9), 24 << 30)
 LIMIT_SECONDS = 60

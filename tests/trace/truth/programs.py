@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
 from truth.odd_configs import PART
 from truth.shrink import small_config
 

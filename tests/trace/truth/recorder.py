@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from truth.counter import Counter
-from truth.programs import Program
 
 from capienza.allocator.events import ALLOC, FREE
 from capienza.trace import run
 from capienza.trace.machine import Machine
+from truth.counter import Counter
+from truth.programs import Program
 
 SEED = 7
 NO_CARD = Machine("CPU", (8, 0), 0)

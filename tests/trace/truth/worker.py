@@ -24,8 +24,10 @@ import transformers
 import transformers.models.llama.modeling_llama  # and all that every model imports, once for all children
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
 from truth import coverage, recorder
 from truth.programs import PROGRAMS
+from truth.recipes import RECIPES
 
 LIMIT_SECONDS = 600
 
@@ -70,7 +72,7 @@ def _done(what: str, kind: str, arguments: dict[str, Any]) -> Any:
     try:
         if "dtype" in arguments:
             arguments["dtype"] = getattr(torch, arguments["dtype"])
-        return WAYS[what](PROGRAMS[kind](**arguments))
+        return WAYS[what]((PROGRAMS | RECIPES)[kind](**arguments))
     except BaseException as error:
         return {"error": coverage.told(error)}
 
