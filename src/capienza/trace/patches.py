@@ -37,8 +37,8 @@ LIBRARIES = frozenset(
         "timm", "triton", "capienza",
     }
 )  # fmt: skip
-GIVES_OUT_WORK = "torch.distributed"
-"""The part of PyTorch that has to see the GPUs."""
+GIVES_OUT_WORK = ("torch.distributed", "accelerate")
+"""Libraries that have to see the GPUs."""
 
 
 class _Properties:

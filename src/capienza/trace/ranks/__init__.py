@@ -56,7 +56,12 @@ def entered(world: World, tracker: Tracker, mail: Mail, noted: Counter[str]) -> 
 
     note: Callable[[str], None] = lambda what: noted.update((what,))  # noqa: E731
     told = group.Group(world, tracker.device_type)
-    changes = data_parallel.changes(tracker.scene, note) + sharded.changes() + purposes.changes(tracker.scene) + pipeline.changes(note)
+    changes = (
+        data_parallel.changes(tracker.scene, note)
+        + sharded.changes()
+        + purposes.changes(tracker.scene)
+        + pipeline.changes(note)
+    )
     if tracker.device_type == "cuda":
         changes += accelerator.changes(tracker.place, world.on_node)
     with contextlib.ExitStack() as stack:

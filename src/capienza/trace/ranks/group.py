@@ -62,13 +62,22 @@ class Group:
         return dist.Backend(self.backend)
 
 
-real_init, real_backend = dist.init_process_group, dist.get_backend
+    def part(self, *told: Any, **named: Any) -> Any:
+        """`new_group` in the program, whatever backend it asks for."""
+        named.pop("backend", None)
+        return real_part(*told[:BEFORE_BACKEND], *(None for _ in told[BEFORE_BACKEND:][:1]), *told[3:], **named)
+
+
+BEFORE_BACKEND = 2
+"""Arguments of `new_group` that come before the backend: ranks and time limit."""
+real_init, real_part, real_backend = dist.init_process_group, dist.new_group, dist.get_backend
 
 
 def replacements(group: Group) -> dict[Any, Any]:
     """The functions that are answered by this group."""
     return {
         real_init: group.asked,
+        real_part: group.part,
         real_backend: group.told_backend,
         dist.is_nccl_available: lambda: True,
         dist.monitored_barrier: lambda *_args, **_kwargs: None,

@@ -104,9 +104,7 @@ def replacements(world: World, mail: Mail, note: Callable[[str], None]) -> dict[
         object_list[:] = letters.popleft()
         return source
 
-    def recv(
-        tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-    ) -> int:
+    def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
         if src is None and group_src is None:
             note("recv")
             src = members(group)[members(group).index(world.rank) - 1]
