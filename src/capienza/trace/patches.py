@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch.cuda.amp.common
+import torch.nn.attention.flex_attention
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
@@ -39,6 +40,7 @@ LIBRARIES = frozenset(
 )  # fmt: skip
 GIVES_OUT_WORK = ("torch.distributed", "accelerate")
 """Libraries that have to see the GPUs."""
+FLEX = "flex_attention"
 
 
 class _Properties:
@@ -132,11 +134,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         caller = sys._getframe(1).f_globals.get("__name__", "")
         return caller.startswith(GIVES_OUT_WORK) or caller.partition(".")[0] not in LIBRARIES
 
-    def refuse(what: str) -> Callable[..., Any]:
-        def refused(*_args: object, **_kwargs: object) -> Any:
-            raise UsageError(NOT_TRACED(name=what))
+    def refuse(what: object = None, *_args: object, **_kwargs: object) -> Any:
+        is_flex = getattr(what, "__module__", "") == torch.nn.attention.flex_attention.__name__
+        raise UsageError(NOT_TRACED(name=FLEX if is_flex else "torch.compile"))
 
-        return refused
+    def refuse_flex(*_args: object, **_kwargs: object) -> Any:
+        raise UsageError(NOT_TRACED(name=FLEX))
 
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
     rng_state = torch.zeros(16, dtype=torch.uint8)
@@ -155,9 +158,13 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
+        # It takes another way where it sees a fake tensor.
+        (torch.nn.functional, "one_hot", _one_hot(torch.nn.functional.one_hot)),
         # Compiling under a fake mode silently does nothing.
-        (torch, "compile", refuse("torch.compile")),
-        (torch.nn.Module, "compile", refuse("torch.compile")),
+        (torch, "compile", refuse),
+        (torch.nn.Module, "compile", refuse),
+        # It compiles itself, and libraries hand it to torch.compile.
+        (torch.nn.attention.flex_attention, FLEX, refuse_flex),
     ]
     if tracker.device_type != "cuda":
         return changes
@@ -182,6 +189,20 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "empty_cache", emptied),
     ]
     return changes + streams.changes(tracker.place)
+
+
+def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """PyTorch compares with `arange` where it sees a fake tensor; a real one gets zeros and ones (Onehot.cpp)."""
+
+    def one_hot(tokens: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if num_classes < 1 or not isinstance(tokens, FakeTensor):
+            return real(tokens, num_classes)
+        if tokens.device.type == "cpu":  # where it looks for the largest value
+            torch.aminmax(tokens)
+        found: torch.Tensor = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
+        return found.scatter_(-1, tokens.unsqueeze(-1), 1)
+
+    return one_hot
 
 
 @contextlib.contextmanager
