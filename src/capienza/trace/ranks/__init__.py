@@ -35,6 +35,9 @@ def mailbox() -> Mail:
     """An empty box for what ranks send each other. Raises `MissingPartError` without torch.distributed."""
     if not torch.distributed.is_available():
         raise MissingPartError(NO_DISTRIBUTED())
+    # Before a trace begins, as it takes the handlers that there are.
+    import capienza.trace.ranks.collectives
+    import capienza.trace.ranks.sync_norm  # noqa: F401
     from capienza.trace.ranks.objects import Mail
 
     return Mail()

@@ -1,6 +1,7 @@
 """Collectives on fake tensors.
 
-The fake group's work has no result to give to a communication hook, so it gets one. Waiting for a functional collective
+The fake group's work has no result to give to a communication hook, and does not hold the tensors that it works on as
+long as it lives, as that of a real group does; so it gets both. Waiting for a functional collective
 gives back the tensor itself, where the rule for fake tensors makes another.
 """
 
@@ -21,17 +22,22 @@ RESULT_FIRST = (
     "reduce_scatter_tensor", "reduce_scatter_single", "broadcast", "reduce",
 )  # fmt: skip
 """Their first argument is where the result goes."""
+ALWAYS_LATER = ("isend", "irecv")
 
 
 def replacements() -> dict[Any, Any]:
     """The functions whose work gets a result."""
-    return {function: _with_result(function) for name in RESULT_FIRST if (function := getattr(dist, name, None))}
+    return {
+        function: _with_result(function, is_later=name in ALWAYS_LATER)
+        for name in (*RESULT_FIRST, *ALWAYS_LATER)
+        if (function := getattr(dist, name, None))
+    }
 
 
-def _with_result(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_result(function: Callable[..., Any], is_later: bool) -> Callable[..., Any]:
     def called(*args: Any, **named: Any) -> Any:
         work = function(*args, **named)
-        if work is None or not named.get("async_op", False):
+        if work is None or not named.get("async_op", is_later):
             return work
         result = args[0] if args else next(iter(named.values()))
         future: torch.futures.Future[Any] = torch.futures.Future()

@@ -61,7 +61,6 @@ class Group:
         real_backend(group)
         return dist.Backend(self.backend)
 
-
     def part(self, *told: Any, **named: Any) -> Any:
         """`new_group` in the program, whatever backend it asks for."""
         named.pop("backend", None)
