@@ -44,7 +44,7 @@ class Worker:
     def __init__(self) -> None:
         environment = os.environ | {
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(SOURCES),
+            "PYTHONPATH": os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")]),
             "TOKENIZERS_PARALLELISM": "false",
         }
         self._child = subprocess.Popen(

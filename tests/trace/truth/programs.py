@@ -109,5 +109,3 @@ def generation(
 
     return build, step
 
-
-PROGRAMS: dict[str, Callable[..., Program]] = {"program": program, "generation": generation}
