@@ -63,6 +63,10 @@ def phrase(text: str) -> str:
     return text
 
 
+NOTHING = phrase("nothing")
+"""How a parameter is shown that is not there."""
+
+
 class Message(msgspec.Struct, frozen=True):
     """A filled-in template. Equal codes and parameters are equal messages."""
 
@@ -88,7 +92,7 @@ def show_parameter(name: str, value: Parameter) -> str:
         return ", ".join(value)
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ", "minutes")
-    return str(value)
+    return NOTHING if value is None else str(value)
 
 
 def fill(

@@ -96,6 +96,13 @@ def test_memory_pressure_waits_for_blocks_let_go() -> None:
     assert (found.device_frees, found.final_reserved_bytes) == (1, 30 * MIB)
 
 
+def test_a_block_that_was_completed_early_is_not_completed_in_other_hands() -> None:
+    # Emptying the cache completes 1; 2 gets its memory and is let go; what ends then is the wait for 1, not for 2.
+    gone = [(FREE_REQUESTED, 1, 0, 0), EMPTY, take(2, 512), (FREE_REQUESTED, 2, 0, 0), *give(1)]
+    found = replay([take(1, 512), take(9, 512), *gone, take(3, 512)])
+    assert found.peaks.active_bytes == 3 * 512
+
+
 def test_cached_segments_go_back_under_pressure_and_then_memory_ends() -> None:
     events = [take(1, 20 * MIB), *give(1), take(2, 30 * MIB)]
     assert replay(events).peaks.reserved_bytes == 50 * MIB

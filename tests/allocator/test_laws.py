@@ -123,3 +123,14 @@ def test_smallest_capacity(events: list[Event], runs: int | None, fails: int | N
     found = smallest_capacity_bytes(events)
     assert (found.runs_bytes, found.fails_bytes) == (runs, fails)
     assert (found.out_of_memory is None) == (runs == 0)
+
+
+def test_more_memory_is_not_always_better() -> None:
+    # 8 and 22 MiB leave segments of 20 and 22 in the cache. With 66 the 24 fit beside them; the 10 are cut from the 20,
+    # so only the 22 can go back for the last 24, and 20 + 24 + 24 are 68. With 64 the first 24 had emptied the cache.
+    events = [take(1, 8 * MIB), *give(1), take(2, 22 * MIB), *give(2)]
+    events += [take(3, 24 * MIB), take(4, 10 * MIB), take(5, 24 * MIB)]
+    runs = {mib for mib in range(50, 92, 2) if replay(events, capacity_bytes=mib * MIB).out_of_memory is None}
+    assert runs == set(range(58, 92, 2)) - {66}
+    found = smallest_capacity_bytes(events)
+    assert (found.runs_bytes, found.fails_bytes) == (58 * MIB, 56 * MIB)

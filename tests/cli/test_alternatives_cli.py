@@ -337,3 +337,22 @@ def test_the_word_of_diagnose_for_an_update_is_taken():
     from capienza.ledger.phase import Phase
 
     assert phase_named("optimizer_step") == Phase.OPTIMIZER_STEP_FIRST
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"), [("validation", "eval"), ("Save", "checkpoint"), ("optimizer-step", "optimizer_step_first")]
+)
+def test_a_phase_may_be_called_as_programs_call_it(card, name, phase):
+    path = card(TRAINED, "fine-tuning", "meta-llama--Llama-3.1-8B")
+    assert alternatives(path, "L4", failed=name).found == alternatives(path, "L4", failed=phase).found
+
+
+def test_an_engines_share_of_the_card_asks_for_no_new_quality_result(card):
+    found = by_id(alternatives(card(), "RTX 4090"))
+    subjects = {name: {one.subject for one in alternative.invalidates} for name, alternative in found.items()}
+    shares = [seen for name, seen in subjects.items() if "gpu_memory_utilization" in name or "max_num_seqs" in name]
+    formats = [seen for name, seen in subjects.items() if "kv_cache_dtype" in name]
+    assert len(shares) > 3
+    assert all(seen == {"measurements"} for seen in shares)
+    assert formats
+    assert all("quality" in seen for seen in formats)

@@ -174,3 +174,17 @@ def test_a_reader_that_goes_away_ends_the_program_without_a_word(examples, form)
         running.stdout.close()
         assert running.stderr.read() == b""
         assert running.wait(30) == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--format", "md"], ["--why", "rtx4090-1x3d", "memory"]])
+def test_a_reader_that_goes_away_does_not_change_the_verdict(examples, words):
+    card, offers = str(examples / "cards" / "plain-7b.yaml"), str(examples / "offers" / "two-cards.yaml")
+    command = [*PROGRAM, "decide", card, "--offers", offers, *words]
+    code = subprocess.run(command, capture_output=True, check=False).returncode
+    assert code in (10, 11)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(60) == code

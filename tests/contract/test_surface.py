@@ -20,7 +20,7 @@ SURFACE = {
     "capienza plan": {"CARD", "--offers", "--evidence", *COMMON},
     "capienza decide": {"CARDS", "--offers", "--evidence", "--out", "--why", "--keep", *COMMON},
     "capienza limits": {"CARD", "--gpu", "--gpus", *COMMON},
-    "capienza measure": {"CARD", "COMMAND", "--stage", "--evidence", "--runs", "--plan", *COMMON},
+    "capienza measure": {"CARD", "COMMAND", "--stage", "--evidence", "--runs", "--plan", "--out", *COMMON},
     "capienza diagnose": {"LOG", *COMMON},
     "capienza alternatives": {"CARD", "--gpu", "--offer", "--offers", "--failed", "--evidence", *COMMON},
     "capienza trace": {"--lang", "--help"},

@@ -83,6 +83,8 @@ TWO = {
 TWO_SCOPE = change(SCOPE, gpus=2, configuration="tensor_parallel=2")
 TWO_RUN = make_run(TWO_SCOPE, run_claims(measured=peaks(gpus=2)))
 LATER = make_quality()
+SHARE = "engine.gpu_memory_utilization=0.8"
+"""A setting that moves memory and no output."""
 
 # (criterion, state, code that must be among the reasons, what differs from the admissible world)
 GOLDEN = [
@@ -329,7 +331,26 @@ GOLDEN = [
         "evidence.scope-differs",
         {"records": [make_quality(scope=change(SCOPE, weight_format="int4"))]},
     ),
+    (
+        "quality",
+        "admissible",
+        "decide.quality-met",
+        {"records": [make_quality(scope=change(SCOPE, configuration=SHARE))]},
+    ),
+    (
+        "quality",
+        "to_confirm",
+        "evidence.scope-differs",
+        {"records": [make_quality(scope=change(SCOPE, configuration=f"engine.enforce_eager=True; {SHARE}"))]},
+    ),
     ("quality", "to_confirm", "decide.conflict", {"records": [make_quality(), make_quality("violated")]}),
+    (
+        "quality",
+        "to_confirm",
+        "decide.conflict",
+        {"records": [make_quality(), make_quality("violated", scope=change(SCOPE, configuration=SHARE))]},
+    ),
+    ("memory", "exclude", "decide.memory-oom-somewhere", {"records": [make_oom(phase=None)]}),
     (
         "quality",
         "to_confirm",

@@ -202,9 +202,13 @@ LOGS: list[tuple[str, str, str | None, str | None, bool, str]] = [
      "srv  send_error: task id = 4, error: the request exceeds the available context size. try increasing it\n"),
     ("ollama wants host memory", "load", "host_ram", "host", True,
      "Error: model requires more system memory (38.5 GiB) than is available (30.1 GiB)\n"),
-    ("TGI warm-up", "profile_warmup", "activations", "device", True,
+    ("TGI warm-up, cause not told", "profile_warmup", "unknown", "unknown", True,
      "2024-05-01T10:00:00.000000Z ERROR warmup: text_generation_client: Server error: Not enough memory to handle 8192 "
      "prefill tokens. You need to decrease `--max-batch-prefill-tokens`\n"),
+    ("TGI warm-up", "profile_warmup", "activations", "device", True,
+     f"torch.OutOfMemoryError: {OOM2}\nThe above exception was the direct cause of the following exception:\n"
+     "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease "
+     "`--max-batch-prefill-tokens`\n"),
     ("TGI prefill", "prefill", "activations", "device", True,
      "2024-05-01T10:00:00.0Z ERROR text_generation_launcher: Method Prefill encountered an error.\n" + python_stack(
          (f"{SITE}/text_generation_server/models/flash_causal_lm.py", "generate_token", "out = self.forward(batch)"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from capienza.logs.lines import MOST_REWRITES, PIECE_CHARACTERS, LineReader
 from capienza.logs.prefix import taken_apart
-from capienza.logs.said import Index, said
+from capienza.logs.said import Index, said, shape_of
 
 
 def lines_of(*chunks: bytes) -> list[tuple[int, str]]:
@@ -74,9 +74,27 @@ def test_the_process_that_wrote_a_line(text, source, words):
 
 
 @given(
-    st.lists(st.text("abcdefgh ", min_size=1, max_size=9), min_size=1, max_size=8), st.text("abcdefgh ", max_size=60)
+    st.lists(st.text("abcdef 12", min_size=1, max_size=12), min_size=1, max_size=8), st.text("abcdef 12", max_size=60)
 )
 def test_the_index_finds_what_a_search_for_each_anchor_finds(anchors, text):
     rows = [said(str(number), anchor) for number, anchor in enumerate(anchors) if anchor.strip() == anchor]
-    found = {row.code for row in Index(rows).rows(text)}
+    found = {row.code for row in Index(rows).rows(text, shape_of(text))}
     assert found == {row.code for row in rows if any(anchor in text for anchor in row.anchors)}
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ('{"log":"step 1\\n","stream":"stderr"}', ["step 1"]),
+        ('2025-05-05T10:00:00Z {"level":"warning","message":"low"}', ["WARNING: 2025-05-05T10:00:00Z low"]),
+        ('[rank1]: {"msg":"one\\ntwo","exc_info":"three"}', ["[rank1]: one", "[rank1]: two", "[rank1]: three"]),
+        ('{"level":"ERROR","fields":{"message":"shard failed"},"target":"launcher"}', ["shard failed"]),
+        ('{"loss":0.25,"epoch":1}', ['{"loss":0.25,"epoch":1}']),
+        ('sent {"message":"hi"}', ['sent {"message":"hi"}']),
+        ('{"a":' * 5000 + "1" + "}" * 5000, None),
+        ('{"message":"cut', ['{"message":"cut']),
+    ],
+)
+def test_lines_that_a_logger_wrote_as_objects(line, texts):
+    found = [text for _, text in lines_of(line.encode() + b"\n")]
+    assert found == texts if texts is not None else "".join(found) == line

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from capienza.card.model import TokenCount
 from capienza.measure.stage import Stage, coverage, tried
 from capienza.measure.usage import Executed, Sequence, Usage, at_once
+from capienza.measure.usage_file import UsageFile
 
 
 def read(*lines, wanted=1):
@@ -61,7 +64,7 @@ def test_the_commands_own_file_speaks_before_its_lines(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     usage = Usage()
     usage.line('"prompt_tokens": 9999, "completion_tokens": 1')
-    usage.file(path)
+    usage.folder(tmp_path)
     found = usage.executed(1)
     assert (found.tokens, found.samples, found.truncated, found.dropped) == (205, 2, 1, 2)
 
@@ -73,16 +76,62 @@ def test_a_line_that_is_not_understood_is_said_and_leaves_the_cuts_open(tmp_path
     path = tmp_path / "usage.jsonl"
     path.write_text('{"prompt_tokens": 8, "truncated": false}\n' + bad + "\n")
     usage = Usage()
-    usage.file(path)
+    usage.folder(tmp_path)
     assert [note.code for note in usage.notes] == ["measure.usage-not-understood"]
     assert usage.executed(1).truncated is None
+
+
+def test_all_lines_that_are_not_understood_are_one_finding(tmp_path):
+    lines = ['{"prompt_tokens": 8, "truncated": false}', "{bad", *["{}"] * 30]
+    (tmp_path / "usage.jsonl").write_text("\n".join(lines) + "\n")
+    usage = Usage()
+    usage.folder(tmp_path)
+    (note,) = usage.notes
+    assert note.parameters["count"] == 31
+    assert note.parameters["line"] == 2
+    assert note.parameters["lines"] == [*map(str, range(2, 22)), "..."]
+    assert str(note.parameters["problem"]).startswith("JSON is malformed")
+
+
+def test_what_the_trainers_callback_saw_counts_where_the_command_says_nothing(tmp_path):
+    rows = [
+        {"tokens": 512, "microbatch": 4, "accumulation": 8, "samples": 4},
+        {"tokens": 384, "microbatch": 4, "accumulation": 8, "samples": 396},
+    ]
+    for rank in (0, 1):
+        (tmp_path / f"usage.{rank}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    usage = Usage()
+    usage.line("  Num examples = 9,999")
+    usage.folder(tmp_path)
+    found = usage.executed(None)
+    assert (found.tokens, found.microbatch, found.accumulation, found.samples) == (512, 4, 8, 800)
+    assert (found.truncated, found.dropped) == (None, None)
+    (tmp_path / "usage.jsonl").write_text('{"tokens": 64, "microbatch": 1, "truncated": false}\n')
+    usage = Usage()
+    usage.folder(tmp_path)
+    found = usage.executed(None)
+    assert (found.tokens, found.microbatch, found.samples, found.truncated) == (64, 1, 1, 0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), max_size=60))
+def test_no_batch_is_lost_between_the_callback_and_the_run(batches):
+    with tempfile.TemporaryDirectory() as folder:
+        written, usage = UsageFile(Path(folder), 0, 2), Usage()
+        for tokens, microbatch in batches:
+            written.add(tokens, microbatch)
+        written.write()
+        usage.folder(Path(folder))
+        found = usage.executed(None)
+    assert found.samples == (sum(microbatch for _, microbatch in batches) or None)
+    assert found.tokens == max((tokens for tokens, _ in batches), default=None)
+    assert found.microbatch == max((microbatch for _, microbatch in batches), default=None)
 
 
 def test_a_file_that_is_no_text_is_survived(tmp_path):
     path = tmp_path / "usage.jsonl"
     path.write_bytes(b"\xff\xfe\x00" * 100_000)
     usage = Usage()
-    usage.file(path)
+    usage.folder(tmp_path)
     assert usage.notes
 
 

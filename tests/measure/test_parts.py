@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from capienza.errors import Message, MissingPartError
 from capienza.ledger.entry import Entry
@@ -15,7 +17,7 @@ from capienza.ledger.phase import Phase
 from capienza.measure import nvml, tree
 from capienza.measure.environment import interpreter_of
 from capienza.measure.observed import Observed, beside
-from capienza.measure.secrets import masked
+from capienza.measure.secrets import masked, masked_setting
 from capienza.units import GIB, MIB, Range
 
 
@@ -48,10 +50,52 @@ from capienza.units import GIB, MIB, Range
         (['{"max_tokens": 5, "model": "a"}', "X=1; run"], ['{"max_tokens": 5, "model": "a"}', "X=1; run"]),
         (["python", "-c", "token_ids=[1]; key = 2"], ["python", "-c", "token_ids=[1]; key = 2"]),
         (["--sort-key", "a", "--primary_key=id"], ["--sort-key", "a", "--primary_key=id"]),
+        (["mysql", "-p", "abc"], ["mysql", "-p", "***"]),
+        (["mysql", "-pabc", "-u", "root"], ["mysql", "-p***", "-u", "root"]),
+        (["x", "-pS3cret", "--pwd", "abc"], ["x", "-p***", "--pwd", "***"]),
+        (["curl", "-u", "me:abc", "http://h:80/x"], ["curl", "-u", "me:***", "http://h:80/x"]),
+        (["rsync", "me:abc@host:/x", "."], ["rsync", "***@host:/x", "."]),
+        (["http://u:p@abc@host/x"], ["http://***@host/x"]),
+        (["Authorization: Token abc"], ["Authorization: Token ***"]),
+        (["openssl", "-passin", "pass:abc"], ["openssl", "-passin", "***"]),
+        (["sh", "-c", "HF_TOKEN=abc python t.py"], ["sh", "-c", "HF_TOKEN=*** python t.py"]),
+        (["sh", "-c", 'x --password "a b" --n 3'], ["sh", "-c", 'x --password "***" --n 3']),
+        (["sh", "-c", "mysql -u me -p abc; curl -u me:abc u"], ["sh", "-c", "mysql -u me -p ***; curl -u me:*** u"]),
+        (
+            ["docker", "run", "-p", "80:80/tcp", "a/b:c@sha256:d"],
+            ["docker", "run", "-p", "80:80/tcp", "a/b:c@sha256:d"],
+        ),
+        (["llama-cli", "-pp", "512", "-parallel", "4"], ["llama-cli", "-pp", "512", "-parallel", "4"]),
+        (["sh", "-c", "python -u t.py -p 8000"], ["sh", "-c", "python -u t.py -p 8000"]),
+        (["--pass-through", "1", "--passes", "3"], ["--pass-through", "1", "--passes", "3"]),
     ],
 )
 def test_secrets_are_masked_and_the_rest_stays(words, expected):
     assert masked(words) == expected
+
+
+@given(
+    st.text("abcXYZ0189-_.+", min_size=6, max_size=20).filter(lambda text: text[0].isalpha() and "X" in text[1:]),
+    st.sampled_from([
+        ("--password", "{}"), ("--db-password={}",), ("-p", "{}"), ("mysql", "-p{}"), ("API_TOKEN={}",),
+        ("https://me:{}@host/x",), ("me:{}@host:/x",), ("curl", "-u", "me:{}"), ("-H", "Authorization: Bearer {}"),
+        ("sh", "-c", "A_SECRET={} run --n 1"), ("sh", "-c", "run --token {} --n 1"), ('{{"password": "{}"}}',),
+        ("https://host/x?sig={}",), ("--passin", "{}"), ("sh", "-c", "x -p '{}'"),
+    ]),
+)  # fmt: skip
+def test_no_secret_is_kept_wherever_it_stands(secret, form):
+    kept = masked(
+        ["run", *(word.format(secret) for word in form)]
+        if form[0] not in ("mysql",)
+        else [word.format(secret) for word in form]
+    )
+    assert not any(secret in word for word in kept)
+
+
+def test_settings_are_masked_by_name_and_by_form():
+    assert masked_setting("VLLM_S3_SECRET_ACCESS_KEY", "abc") == "***"
+    assert masked_setting("NCCL_DEBUG", "INFO") == "INFO"
+    assert masked_setting("VLLM_HOST", "http://u:p@h/x") == "http://***@h/x"
 
 
 def test_processes_without_proc_are_asked_of_psutil(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -75,3 +76,44 @@ def test_an_option_of_the_command_without_dashes_before_it_says_what_to_write(ba
     ended = bare_machine.measure("--epochs", "3", "--", "true")
     assert ended.code == 125
     assert "No such option" in ended.err.decode()
+
+
+def test_what_is_not_told_is_one_finding_in_words(bare_machine):
+    for language, words in (("en", "whether inputs were truncated"), ("it", "se degli ingressi siano stati troncati")):
+        said = bare_machine.measure("--lang", language, "--", "sh", "-c", "exit 0").err.decode()
+        findings = [line for line in said.splitlines() if "usage.jsonl" in line]
+        assert len(findings) == 1
+        assert words in findings[0]
+
+
+def test_the_document_goes_into_a_file_of_its_own_and_stdout_is_the_commands(bare_machine, tmp_path):
+    out = tmp_path / "summary.json"
+    ended = bare_machine.measure("--out", str(out), "--json", "--", "sh", "-c", "echo mine; exit 3")
+    assert (ended.code, ended.out) == (3, b"mine\n")
+    document = json.loads(out.read_text())
+    assert document == json.loads(ended.err)
+    assert document["record"]["id"]
+    lost = bare_machine.measure("--out", str(tmp_path / "no" / "x.json"), "--", "sh", "-c", "echo ran")
+    assert (lost.code, lost.out) == (125, b"")
+
+
+def test_a_run_whose_folder_the_command_removed_says_so_once(bare_machine):
+    ended = bare_machine.measure("--", "sh", "-c", 'rm -r "$CAPIENZA_RUN"; sleep 0.3')
+    said = ended.err.decode()
+    assert ended.code == 0
+    assert said.count("was taken away while the command ran") == 1
+    assert "make room" not in said
+    assert "Readings, output and environment" not in said
+
+
+def test_a_program_that_is_killed_tells_the_phase_it_was_in(bare_machine):
+    program = (
+        "import os, time\nfrom capienza import measure\n"
+        "with measure.phase('load'): pass\n"
+        "with measure.phase('backward'):\n    time.sleep(0.6)\n    os.kill(os.getpid(), 9)\n"
+    )
+    ended = bare_machine.measure("--", sys.executable, "-c", program)
+    assert ended.code == 137
+    assert (ended.run["failed_phase"], ended.run["failed_phase_from"]) == ("backward", "process")
+    ended = bare_machine.measure("--", sys.executable, "-c", program.replace("os.kill(os.getpid(), 9)", "pass"))
+    assert (ended.run["failed_phase"], ended.run["failed_phase_from"]) == (None, None)

@@ -18,6 +18,7 @@ from capienza import measure
 from capienza.errors import MissingPartError, UsageError
 from capienza.measure import torch_cpu, torch_gpu
 from capienza.measure.merge import merged
+from capienza.measure.usage import Usage
 
 torch = pytest.importorskip("torch")
 
@@ -263,6 +264,10 @@ def test_the_trainers_callback_covers_the_complete_cycle(tmp_path):
         if '"optimizer_step' in line and '"end"' in line
     ]
     assert steps == [0, 1, 2, 3]
+    usage = Usage()
+    usage.folder(tmp_path / "run")
+    found = usage.executed(None)
+    assert (found.tokens, found.microbatch, found.accumulation, found.samples) == (32, 2, 2, 16)
 
 
 def test_the_callback_without_a_run_does_nothing():

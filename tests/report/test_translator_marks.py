@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import zoneinfo
 
+import msgspec
 import pytest
 
 from capienza.decide.cost import CostPart
 from capienza.errors import Message
 from capienza.i18n.translator import speaker
+from capienza.measure.stage import WORDS
 from capienza.report.bill import formula_text
 
 ROME = zoneinfo.ZoneInfo("Europe/Rome")
@@ -49,5 +51,37 @@ def test_the_last_day_there_is_can_be_shown():
 
 def test_formulas_have_the_marks_and_words_of_the_language():
     part = CostPart(name="price", minimum=None, planned=None, formula="1.10 USD/h x 2 node x 2.4 .. 24 h")
-    assert formula_text(part, speaker("en")) == part.formula
-    assert formula_text(part, speaker("it")) == "1,10 USD/h x 2 nodo x 2,4 .. 24 h"
+    assert formula_text(part, speaker("en")) == "1.10 USD/h x 2 nodes x 2.4 .. 24 h"
+    assert formula_text(part, speaker("it")) == "1,10 USD/h x 2 nodi x 2,4 .. 24 h"
+    one = msgspec.structs.replace(part, formula="1.10 USD/h x 1 node x 24 h")
+    assert formula_text(one, speaker("it")) == "1,10 USD/h x 1 nodo x 24 h"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("No such file or directory", "file o cartella inesistente"),
+        ("JSON is malformed: trailing comma in object (byte 8)", "JSON malformato (byte 8)"),
+        ("Expecting value: line 1 column 2 (char 1)", "manca un valore: riga 1, colonna 2"),
+        ("Expected `int | null`, got `str` - at `$.tokens`", "atteso `int | null`, trovato `str` in `$.tokens`"),
+        ("Object contains unknown field `x` - at `$`", "il campo `x` non è noto"),
+        ("did not find expected ',' or ']'", "manca una ',' o una ']'"),
+        ("'utf-8' codec can't decode byte 0xff in position 0: x", "il byte 0xff alla posizione 0 non è UTF-8"),
+        ("a text of somebody else", "a text of somebody else"),
+    ],
+)
+def test_what_the_system_and_parsers_say_is_in_the_readers_language(text, shown):
+    said = Message("x", "{problem}", "", {"problem": text})
+    assert speaker("it").message(said) == shown
+    assert speaker("en").message(said) == text
+
+
+def test_phrases_in_a_list_are_translated_and_names_are_not():
+    said = Message("x", "{found}", "", {"found": [WORDS["prompt"], "a_name"]})
+    assert speaker("it").message(said) == "il prompt, a_name"
+
+
+def test_what_is_not_there_is_nothing_and_no_word_of_python():
+    said = Message("x", "states {found}", "", {"found": None})
+    assert str(said) == speaker("en").message(said) == "states nothing"
+    assert speaker("it").message(Message("x", "{found}", "", {"found": None})) == "nulla"

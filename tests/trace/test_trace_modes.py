@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as functions  # noqa: E402
 
-from capienza.errors import InputError, UsageError  # noqa: E402
+from capienza.errors import UsageError  # noqa: E402
 from capienza.trace import predict_peak  # noqa: E402
 from capienza.trace.peak import Prediction  # noqa: E402
 
@@ -28,26 +28,32 @@ def cuda(*shape: int, dtype: Any = torch.float32) -> Any:
     return torch.randn(*shape, device="cuda", dtype=dtype, requires_grad=True)
 
 
+def half(*shape: int) -> Any:
+    return cuda(*shape, dtype=torch.bfloat16)
+
+
 # The lists of torch's documentation, "CUDA ops that can autocast to ...".
 CAST: dict[str, tuple[Callable[[], Any], Any]] = {
     "linear": (lambda: functions.linear(cuda(4, 8), cuda(8, 8)), torch.bfloat16),
     "matmul": (lambda: cuda(4, 8) @ cuda(8, 4), torch.bfloat16),
     "conv2d": (lambda: functions.conv2d(cuda(1, 3, 8, 8), cuda(4, 3, 3, 3)), torch.bfloat16),
-    "attention": (lambda: functions.scaled_dot_product_attention(*(cuda(1, 2, 8, 16) for _ in range(3))), torch.bfloat16),
-    "layer norm": (lambda: functions.layer_norm(cuda(4, 8, dtype=torch.bfloat16), (8,)), torch.float32),
-    "softmax": (lambda: cuda(4, 8, dtype=torch.bfloat16).softmax(-1), torch.float32),
-    "log softmax": (lambda: cuda(4, 8, dtype=torch.bfloat16).log_softmax(-1), torch.float32),
-    "cross entropy": (lambda: functions.cross_entropy(cuda(4, 8, dtype=torch.bfloat16), torch.zeros(4, dtype=torch.int64, device="cuda")), torch.float32),
-    "mse": (lambda: functions.mse_loss(cuda(4, dtype=torch.bfloat16), cuda(4, dtype=torch.bfloat16)), torch.float32),
-    "sum": (lambda: cuda(4, 8, dtype=torch.bfloat16).sum(), torch.float32),
-    "exp": (lambda: cuda(4, dtype=torch.bfloat16).exp(), torch.float32),
-    "pow": (lambda: cuda(4, dtype=torch.bfloat16) ** 2, torch.float32),
-    "rsqrt": (lambda: cuda(4, dtype=torch.bfloat16).rsqrt(), torch.float32),
-    "norm": (lambda: cuda(4, dtype=torch.bfloat16).norm(), torch.float32),
-    "gelu": (lambda: functions.gelu(cuda(4, dtype=torch.bfloat16)), torch.bfloat16),
-    "mean": (lambda: cuda(4, dtype=torch.bfloat16).mean(), torch.bfloat16),
-    "addcmul, the widest": (lambda: torch.addcmul(cuda(4), cuda(4, dtype=torch.bfloat16), cuda(4)), torch.float32),
-    "add": (lambda: cuda(4, dtype=torch.bfloat16) + cuda(4, dtype=torch.bfloat16), torch.bfloat16),
+    "attention": (
+        lambda: functions.scaled_dot_product_attention(*(cuda(1, 2, 8, 16) for _ in range(3))), torch.bfloat16
+    ),
+    "layer norm": (lambda: functions.layer_norm(half(4, 8), (8,)), torch.float32),
+    "softmax": (lambda: half(4, 8).softmax(-1), torch.float32),
+    "log softmax": (lambda: half(4, 8).log_softmax(-1), torch.float32),
+    "cross entropy": (lambda: functions.cross_entropy(half(4, 8), torch.zeros(4, device="cuda").long()), torch.float32),
+    "mse": (lambda: functions.mse_loss(half(4), half(4)), torch.float32),
+    "sum": (lambda: half(4, 8).sum(), torch.float32),
+    "exp": (lambda: half(4).exp(), torch.float32),
+    "pow": (lambda: half(4) ** 2, torch.float32),
+    "rsqrt": (lambda: half(4).rsqrt(), torch.float32),
+    "norm": (lambda: half(4).norm(), torch.float32),
+    "gelu": (lambda: functions.gelu(half(4)), torch.bfloat16),
+    "mean": (lambda: half(4).mean(), torch.bfloat16),
+    "addcmul, the widest": (lambda: torch.addcmul(cuda(4), half(4), cuda(4)), torch.float32),
+    "add": (lambda: half(4) + half(4), torch.bfloat16),
 }  # fmt: skip
 
 
@@ -178,8 +184,54 @@ def test_what_would_be_compiled_is_refused(program: Callable[[], Any]) -> None:
         traced(lambda _state: program())
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_flex_attention_is_refused_by_name() -> None:
-    from torch.nn.attention.flex_attention import flex_attention
+    def alone(_state: object) -> None:
+        from torch.nn.attention.flex_attention import flex_attention
 
-    with pytest.raises((UsageError, InputError), match="flex_attention"):
-        traced(lambda _state: flex_attention(*(cuda(1, 2, 128, 16) for _ in range(3))))
+        flex_attention(*(cuda(1, 2, 128, 16) for _ in range(3)))
+
+    def in_a_model(_state: object) -> None:
+        transformers = pytest.importorskip("transformers")
+        config = transformers.LlamaConfig(
+            num_hidden_layers=1, hidden_size=64, intermediate_size=64, num_attention_heads=4, num_key_value_heads=4,
+            vocab_size=100, attn_implementation="flex_attention",
+        )  # fmt: skip
+        with torch.device("cuda"):
+            transformers.LlamaForCausalLM(config)(torch.zeros(1, 64, dtype=torch.int64))
+
+    for program in (alone, in_a_model):
+        with pytest.raises(UsageError, match="flex_attention is not supported"):
+            traced(program)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_rms_norm_keeps_its_input_and_one_factor_a_row(dtype: str) -> None:
+    held, kind = [], getattr(torch, dtype)
+
+    def step(_state: object) -> None:
+        norm = torch.nn.RMSNorm(WIDTH, device="cuda", dtype=kind)
+        rows = cuda(4, ROWS, WIDTH, dtype=kind)
+        before = torch.cuda.memory_allocated()
+        out = norm(rows)
+        held.append(torch.cuda.memory_allocated() - before)
+        out.backward(torch.ones_like(out))
+        assert rows.grad.shape == rows.shape
+        assert norm.weight.grad.shape == (WIDTH,)
+
+    found = traced(step)
+    assert held == [4 * ROWS * WIDTH * kind.itemsize + 4 * ROWS * FLOAT]
+    names = [name for name in found.traced.op_names if "rms" in name]
+    assert names == ["aten._fused_rms_norm.default", "aten._fused_rms_norm_backward.default"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_rms_norm_whose_weight_is_of_another_type_is_taken_apart() -> None:
+    def step(_state: object) -> None:
+        functions.rms_norm(cuda(ROWS, WIDTH, dtype=torch.bfloat16), (WIDTH,), cuda(WIDTH))
+        with torch.inference_mode():
+            functions.rms_norm(cuda(ROWS, WIDTH), (WIDTH,), cuda(WIDTH))
+
+    names = traced(step).traced.op_names
+    assert [name for name in names if "rms" in name] == ["aten._fused_rms_norm.default"]
+    assert "aten.rsqrt.default" in names

@@ -1,4 +1,4 @@
-"""Ways to train, traced on fake CPU tensors against the real CPU allocator: every operation, and what is alive after it."""
+"""Ways to train, traced on fake CPU tensors against the real CPU allocator: operations, and what lives after each."""
 
 from __future__ import annotations
 

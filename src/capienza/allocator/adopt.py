@@ -113,7 +113,7 @@ def chains(state: Allocator, alive: Iterable[Block]) -> list[list[Block]]:
 
     `alive` are the blocks that live; a segment has at least one of them or a free block.
     """
-    known = [*alive, *state.waiting]
+    known = [*alive, *state.waiting.values()]
     for pool in (state.default_pool, *state.private_pools.values()):
         for home in pool.homes.values():
             known.extend(home.blocks.values())

@@ -37,7 +37,9 @@ class Allocator:
         self.default_pool = self.pool = Pool()
         self.private_pools: dict[int, Pool] = {}
         self.open_pools: list[tuple[Pool, bool]] = []
-        self.waiting: dict[Block, None] = {}
+        self.waiting: dict[int, Block] = {}
+        """Blocks let go, by a ticket: the block itself may be in other hands when its time comes."""
+        self.tickets = 0
         self.allocated = self.active = self.requested = 0
 
     @property
@@ -81,22 +83,27 @@ class Allocator:
         self.allocated -= block.size
         self._put_back(block)
 
-    def let_go(self, block: Block) -> None:
-        """The program gives the block back while another stream still uses it (a free after record_stream)."""
-        self.allocated -= block.size
-        self.waiting[block] = None
+    def let_go(self, block: Block) -> int:
+        """The program gives the block back while another stream still uses it (a free after record_stream).
 
-    def complete(self, block: Block) -> None:
+        The ticket that comes back is what `complete` takes.
+        """
+        self.allocated -= block.size
+        self.tickets += 1
+        self.waiting[self.tickets] = block
+        return self.tickets
+
+    def complete(self, ticket: int) -> None:
         """The other stream is done with a block that was let go; a release may have waited for it before."""
-        if block in self.waiting:
-            del self.waiting[block]
+        block = self.waiting.pop(ticket, None)
+        if block is not None:
             self._put_back(block)
 
     def empty_cache(self) -> None:
         """Give back all that no block is in (release_cached_blocks): not while a graph is captured."""
         if not any(is_capture for _, is_capture in self.open_pools):
-            for block in list(self.waiting):
-                self.complete(block)
+            for ticket in list(self.waiting):
+                self.complete(ticket)
             release_pool(self.default_pool, self.device)
         for pool in self.private_pools.values():
             if pool.is_released:

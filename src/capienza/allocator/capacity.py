@@ -6,7 +6,8 @@
 
 In between, more memory is not always better: what fits depends on which segments were there before. The search
 halves the interval and keeps at each step one capacity seen to fail and one seen to run; it ends with two
-neighbours. Below the lower one there may be others that run by luck; none is looked for.
+neighbours. Below the lower one there may be others that run by luck, and above the upper one some that fail: only
+from the reserved peak on it is certain.
 """
 
 from __future__ import annotations

@@ -127,7 +127,9 @@ class _Walk:
         self.lost = len(start.lost)
         self.state = Allocator(settings)
         self.blocks = adopt(self.state, start)
-        self.let_go = {block.address: self.blocks.pop(block.address) for block in list(self.state.waiting)}
+        self.let_go = {block.address: ticket for ticket, block in self.state.waiting.items()}
+        for address in self.let_go:
+            del self.blocks[address]
         self.calls: list[Call] = []
         self.device = self.state.device
         self.device.calls = self.calls
@@ -161,9 +163,9 @@ class _Walk:
             elif action == "free_requested":
                 self._let_go(entry.addr)
             elif action == "free_completed":
-                block = self.let_go.pop(entry.addr, None)
-                if block is not None:
-                    self.state.complete(block)
+                ticket = self.let_go.pop(entry.addr, None)
+                if ticket is not None:
+                    self.state.complete(ticket)
         self._match(len(entries), pending)
 
     def _allocate(self, entry: Entry, hint: Entry | None) -> None:
@@ -202,8 +204,7 @@ class _Walk:
         if block is None:
             self.lost += address not in self.start_lost
         else:
-            self.state.let_go(block)
-            self.let_go[address] = block
+            self.let_go[address] = self.state.let_go(block)
 
     def _give_back(self, entry: Entry, is_first: bool) -> None:
         """Memory went back: all that was free, or (limits of the settings, a private pool) what the record names."""

@@ -43,6 +43,7 @@ BAD_POOL = template(
     "A pool has a number from 1, is opened, closed in reverse order, and released once when it is closed.",
 )
 DEFAULTS = Settings()
+NO_TICKET = 0
 
 
 def replay(
@@ -59,7 +60,7 @@ def replay(
     state = Allocator(settings, capacity_bytes)
     device = state.device
     blocks: dict[int, Block | None] = {}
-    let_go: dict[int, Block | None] = {}
+    let_go: dict[int, int] = {}
     spans: list[Peaks] = []
     out_of_memory = None
     name, first, index = "", 0, -1
@@ -111,9 +112,7 @@ def replay(
             except KeyError:
                 if block not in let_go:
                     raise InputError(NOT_ALIVE(event=index, block=block)) from None
-                waited = let_go.pop(block)
-                if waited is not None:
-                    state.complete(waited)
+                state.complete(let_go.pop(block))
                 continue
             if gone is not None:
                 state.free(gone)
@@ -132,9 +131,8 @@ def replay(
         elif code == FREE_REQUESTED:
             if block not in blocks or block in let_go:
                 raise InputError(NOT_ALIVE(event=index, block=block))
-            gone = let_go[block] = blocks.pop(block)
-            if gone is not None:
-                state.let_go(gone)
+            gone = blocks.pop(block)
+            let_go[block] = NO_TICKET if gone is None else state.let_go(gone)
         elif code in (BEGIN_POOL, END_POOL, RELEASE_POOL):
             if not switch_pool(state, code, block, size):
                 raise InputError(BAD_POOL(event=index, pool=block))

@@ -76,8 +76,8 @@ class _History:
         self.phase = ""
         self.trace: list[dict[str, Any]] = []
         self.blocks: dict[int, Block] = {}
-        self.let_go: dict[int, tuple[Block, dict[str, Any]]] = {}
-        """Blocks let go, each with its line: joined with others a block forgets where it began."""
+        self.let_go: dict[int, tuple[int, dict[str, Any]]] = {}
+        """Tickets of blocks let go, each with its line: joined with others a block forgets where it began."""
         self.origin: dict[Block, list[dict[str, Any]]] = {}
         self.known_frames: dict[tuple[str, ...], list[dict[str, Any]]] = {}
 
@@ -102,8 +102,7 @@ class _History:
         elif code in (FREE, FREE_REQUESTED) and block in self.blocks:
             gone = self.blocks.pop(block)
             self._tell("free_requested", gone, index)
-            self.let_go[block] = (gone, self.trace[-1])
-            state.let_go(gone)
+            self.let_go[block] = (state.let_go(gone), self.trace[-1])
             if code == FREE:
                 self._complete(block, index)
         elif code == FREE and block in self.let_go:
@@ -120,9 +119,9 @@ class _History:
         return [self._segment(chain) for chain in chains(self.state, self.blocks.values())]
 
     def _complete(self, number: int, index: int) -> None:
-        block, line = self.let_go.pop(number)
-        if block in self.state.waiting:
-            self.state.complete(block)
+        ticket, line = self.let_go.pop(number)
+        if ticket in self.state.waiting:
+            self.state.complete(ticket)
             self.trace.append({**line, "action": "free_completed", "time_us": index})
 
     def _tell(self, action: str, block: Block, index: int) -> None:
@@ -142,8 +141,8 @@ class _History:
     def _told_calls(self, index: int, frames: list[dict[str, Any]]) -> None:
         """Calls to the device become lines, after what they waited for."""
         if len(self.let_go) > len(self.state.waiting):
-            for number, (block, line) in list(self.let_go.items()):
-                if block not in self.state.waiting:
+            for number, (ticket, line) in list(self.let_go.items()):
+                if ticket not in self.state.waiting:
                     del self.let_go[number]
                     self.trace.append({**line, "action": "free_completed", "time_us": index})
         for action, address, size, stream, pool in self.calls:
@@ -162,12 +161,13 @@ class _History:
 
     def _segment(self, chain: list[Block]) -> dict[str, Any]:
         home = chain[0].home
+        waiting = set(self.state.waiting.values())
         blocks = [
             {
                 "address": block.address,
                 "size": block.size,
                 "requested_size": block.requested if block.active else 0,
-                "state": WAITING[0] if block in self.state.waiting else ALLOCATED if block.active else "inactive",
+                "state": WAITING[0] if block in waiting else ALLOCATED if block.active else "inactive",
                 "frames": self.origin[block] if block.active else [],
             }
             for block in chain

@@ -29,7 +29,7 @@ from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
 from capienza.evidence.standing import standing
 from capienza.ledger.capacity import capacity_from
-from capienza.ledger.phase import Phase
+from capienza.ledger.phase import OTHER_NAMES, Phase
 
 GPU_OR_OFFER = template(
     "alternatives.gpu-or-offer", "--gpu and --offer both say where the card runs", "give one of them"
@@ -111,8 +111,8 @@ def phase_named(text: str) -> Phase:
     name = text.strip().casefold().replace("-", "_").replace(" ", "_")
     if name == OPTIMIZER_STEP:
         return Phase.OPTIMIZER_STEP_FIRST
-    if name in tuple(Phase):
-        return Phase(name)
+    if name in tuple(Phase) or name in OTHER_NAMES:
+        return OTHER_NAMES.get(name) or Phase(name)
     near = difflib.get_close_matches(name[:40], tuple(Phase), n=1, cutoff=0.6)
     message = NO_SUCH_PHASE(found=text[:40], accepted=tuple(Phase))
     raise UsageError(with_suggestion(message, near[0] if near else None), Place("--failed"))

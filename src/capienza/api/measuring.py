@@ -17,10 +17,11 @@ from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Scope
 from capienza.evidence.store import UNREADABLE, write_file, write_record
 from capienza.evidence.survey import find_record
+from capienza.files import check_place, write_whole
 from capienza.measure.measured import Compared, Measured
 from capienza.measure.observed import Part, beside
 from capienza.measure.record import sealed_record, used_gpus
-from capienza.measure.run import LEFT_FILE, Run, make_folder, remove_empty, run_command
+from capienza.measure.run import Run, left_file, make_folder, remove_empty, run_command
 from capienza.measure.stage import Name, Stage, stage_of
 
 RUNS, EVIDENCE = "runs", "evidence"
@@ -32,6 +33,7 @@ NOT_A_PLAN = template(
     "capienza evidence add --kind plan writes one; capienza evidence list shows them",
 )
 NO_PREDICTION = template("measure.no-prediction", "nothing was predicted to compare with: {reason}")
+NOT_OUT = template("measure.out-not-written", "{file} was not written: {reason}", "the run's folder has it as run.json")
 NOT_KEPT = template("measure.record-not-kept", "the record was not kept: {reason}", "the run's folder has everything")
 
 
@@ -43,13 +45,15 @@ def measure(
     evidence: str | Path | None = EVIDENCE,
     runs: str | Path = RUNS,
     plan: str | None = None,
+    out: str | Path | None = None,
     ended: Callable[[int], None] | None = None,
 ) -> Measured:
     """Run a command for a stage of a card, measure it, and write its record into the folder `evidence` (None: nowhere).
 
-    `plan` is the id of a plan record, or its beginning: the run is one of those that it announced. `ended` is told the
-    command's exit code before anything is made of the run. Raises `CapienzaError` for what keeps the command from
-    starting; once it has started, what goes wrong is a finding.
+    `plan` is the id of a plan record, or its beginning: the run is one of those that it announced. `out` is a file for
+    the JSON document of the whole, record included. `ended` is told the command's exit code before anything is made of
+    the run. Raises `CapienzaError` for what keeps the command from starting; once it has started, what goes wrong is a
+    finding.
     """
     read = card if isinstance(card, Card) else load_card(card)
     wanted = stage_of(read, stage)
@@ -59,6 +63,8 @@ def measure(
     plan_id = _plan(plan, records)
     if records is not None:
         _check_writable(records)
+    if out is not None:
+        check_place(Path(out))
     folder = make_folder(Path(runs), read.name, stage, datetime.datetime.now(datetime.UTC))
     try:
         run = run_command(
@@ -72,7 +78,8 @@ def measure(
     except CapienzaError:
         remove_empty(folder)
         raise
-    return _told(read, wanted, run, records, plan_id)
+    found = _told(read, wanted, run, records, plan_id)
+    return found if out is None else _written(found, Path(out))
 
 
 def _told(card: Card, stage: Stage, run: Run, evidence: Path | None, plan: str | None) -> Measured:
@@ -90,7 +97,7 @@ def _told(card: Card, stage: Stage, run: Run, evidence: Path | None, plan: str |
     )  # fmt: skip
     # The summary is one of the files that the record names by digest, so it is written first and knows no record.
     problem = _write_summary(summary)
-    if problem is not None:
+    if problem is not None and problem not in summary.findings:
         summary = msgspec.structs.replace(summary, findings=(*summary.findings, problem))
     record, path = sealed_record(run, card, stage, need, plan).record, None
     if evidence is not None:
@@ -103,13 +110,26 @@ def _told(card: Card, stage: Stage, run: Run, evidence: Path | None, plan: str |
 
 
 def _write_summary(summary: Measured) -> Message | None:
+    try:
+        write_file(summary.run.folder / SUMMARY, _document(summary))
+    except OSError as error:
+        return left_file(SUMMARY, error, summary.run.folder)
+    return None
+
+
+def _written(found: Measured, out: Path) -> Measured:
+    try:
+        write_whole(out, lambda file: file.write(_document(found)))
+    except CapienzaError as error:
+        left = NOT_OUT(file=str(out), reason=error.message)
+        return msgspec.structs.replace(found, findings=(*found.findings, left))
+    return found
+
+
+def _document(found: Measured) -> bytes:
     from capienza.report.measure_data import measure_data
 
-    try:
-        write_file(summary.run.folder / SUMMARY, (pretty(measure_data(summary)) + "\n").encode())
-    except OSError as error:
-        return LEFT_FILE(file=SUMMARY, problem=error.strerror or str(error))
-    return None
+    return (pretty(measure_data(found)) + "\n").encode()
 
 
 def _beside(card: Card, run: Run) -> tuple[Scope, tuple[Part, ...], tuple[Compared, ...]]:

@@ -174,10 +174,14 @@ def lang_option(command: Any) -> Any:
 
 def shown_as(command: Any) -> Any:
     """`--format`, its short form `--json`, and `--lang`: on every command that shows a result."""
-    command = lang_option(command)
     command = option("--json", "as_json", is_flag=True, help="The same as --format json: one document on stdout.")(
-        command
+        lang_option(command)
     )
+    return format_option(command)
+
+
+def format_option(command: Any) -> Any:
+    """`--format` alone."""
     return option(
         "--format",
         "form",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from capienza.cli.base import Command, argument, option, shown_as
+from capienza.cli.streams import reader_may_leave
 from capienza.errors import UsageError, template
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def _many(cards: tuple[str, ...], offers: tuple[str, ...], evidence: str | None,
     from capienza.report.many import many_data, many_document
 
     answers = decide_many(cards, offers, evidence)
-    show(form, as_json, document=lambda say: many_document(answers, say), data=lambda: many_data(answers))
+    with reader_may_leave():
+        show(form, as_json, document=lambda say: many_document(answers, say), data=lambda: many_data(answers))
     return max(_code({state for state, count in answer.counts.items() if count}) for answer in answers)
 
 
@@ -183,19 +185,20 @@ def _why(decided: Decided, offer: str, criterion: str, form: str, as_json: bool)
     row = found.decision.criterion(criterion)
     cited = {reference.id for reference in row.evidence}
     records = {record.id: record for record in decided.records if record.id in cited}
-    show(
-        form,
-        as_json,
-        document=lambda say: why_document(
-            found.decision, found.offer, row, records, say.in_zone(decided.card.zone or datetime.UTC)
-        ),
-        data=lambda: {
-            "schema": "capienza.why/1",
-            "offer": offer,
-            **why_data(found.decision, row),
-            "records": [records[identity] for identity in sorted(records)],
-        },
-    )
+    with reader_may_leave():
+        show(
+            form,
+            as_json,
+            document=lambda say: why_document(
+                found.decision, found.offer, row, records, say.in_zone(decided.card.zone or datetime.UTC)
+            ),
+            data=lambda: {
+                "schema": "capienza.why/1",
+                "offer": offer,
+                **why_data(found.decision, row),
+                "records": [records[identity] for identity in sorted(records)],
+            },
+        )
     return states
 
 
@@ -221,11 +224,12 @@ def _show_json(decided: Decided, _: str, before: Callable[[Summary], None]) -> S
         summary = summarise(decided.card, decisions)
         before(summary)
         output = json_output()
-        output.write(head_text(decided, summary))
         waiting.seek(0)
-        while chunk := waiting.read(CHUNK_CHARACTERS):
-            output.write(chunk)
-        output.write("\n]}\n")
+        with reader_may_leave():
+            output.write(head_text(decided, summary))
+            while chunk := waiting.read(CHUNK_CHARACTERS):
+                output.write(chunk)
+            output.write("\n]}\n")
     return summary
 
 
@@ -242,5 +246,6 @@ def _show(decided: Decided, form: str, before: Callable[[Summary], None]) -> Sum
         gpus[one.offer.id] = GpuCount(one.offer.gpu, one.offer.gpus)
     summary = summarise(decided.card, decisions)
     before(summary)
-    show(form, False, document=lambda say: decide_document(decided, summary, gpus, say), data=dict)
+    with reader_may_leave():
+        show(form, False, document=lambda say: decide_document(decided, summary, gpus, say), data=dict)
     return summary

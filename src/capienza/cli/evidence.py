@@ -127,8 +127,8 @@ def list_command(folder: str, form: str, as_json: bool) -> None:
     """List records."""
     from capienza.api.recording import evidence_list
     from capienza.cli.output import show
-    from capienza.report.evidence import list_document
     from capienza.report.evidence_data import list_data
+    from capienza.report.evidence_list import list_document
 
     found = evidence_list(folder)
     show(

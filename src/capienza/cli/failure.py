@@ -11,7 +11,7 @@ import click
 
 from capienza.canon import pretty
 from capienza.cli.base import own, wanted_language
-from capienza.cli.streams import json_output
+from capienza.cli.streams import drop_output, json_output
 from capienza.errors import CapienzaError, InputErrors
 from capienza.i18n.translator import Say, speaker
 from capienza.report.plain import visible
@@ -31,8 +31,7 @@ def fail(error: BaseException, args: Sequence[str]) -> int:
     if isinstance(error, click.ClickException):
         return _usage(error, wants_json)
     if isinstance(error, BrokenPipeError):
-        # The reader went away, as `head` does; the rest has nobody to go to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 0
     if isinstance(error, OSError):
         # Files have their own errors by name: what is left is an answer that cannot be written, in whatever form.

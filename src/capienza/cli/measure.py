@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from capienza.cli.base import Command, argument, option, shown_as
+from capienza.cli.base import Command, argument, format_option, lang_option, option
 from capienza.errors import CapienzaError, UsageError, template
 
 STAGES = ("short", "usual", "required")
@@ -47,8 +47,9 @@ class Wrapper(Command):
     "measure",
     cls=Wrapper,
     help="Run COMMAND as it is, read the counters of its GPUs and of its processes ten times a second while it works, "
-    "and seal what was really executed and what it took as a record. Its output and its exit code are passed on; the "
-    "summary goes to standard error. 125: it could not be started, 127: there is no such command.",
+    "and seal what was really executed and what it took as a record. Its output and its exit code are passed on: "
+    "stdout is COMMAND's alone, and the summary goes to standard error, behind what COMMAND writes there; --out puts "
+    "the document into a file of its own. 125: it could not be started, 127: there is no such command.",
 )
 @argument("card", metavar="CARD", help="The workload card that the run is of.")
 @argument(
@@ -66,7 +67,15 @@ class Wrapper(Command):
 )
 @option("--runs", metavar="DIR", default="runs", show_default=True, help="Where the folder of the run is made.")
 @option("--plan", metavar="ID", help="The plan that announced the run: its id, or the first digits.")
-@shown_as
+@option("--out", metavar="FILE", help="Also write the summary into FILE, as the JSON document, once COMMAND has ended.")
+@format_option
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="The same as --format json: one document on standard error, since stdout is COMMAND's.",
+)
+@lang_option
 @click.pass_context
 def measure_command(
     ctx: click.Context,
@@ -76,6 +85,7 @@ def measure_command(
     evidence: str,
     runs: str,
     plan: str | None,
+    out: str | None,
     form: str,
     as_json: bool,
 ) -> None:
@@ -87,7 +97,7 @@ def measure_command(
     gc.enable()  # a run lasts; main() leaves it off for calls that do not
     ended: list[int] = []
     try:
-        found = measure(card, command, stage, evidence=evidence, runs=runs, plan=plan, ended=ended.append)
+        found = measure(card, command, stage, evidence=evidence, runs=runs, plan=plan, out=out, ended=ended.append)
         _show(found, form, as_json)
     except CapienzaError:
         raise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import TextIO
 
 ESCAPED = "capienza.escaped"
@@ -30,6 +32,21 @@ def json_output() -> TextIO:
     if isinstance(sys.stdout, io.TextIOWrapper) and codecs.lookup(sys.stdout.encoding).name != "utf-8":
         sys.stdout.reconfigure(encoding="ascii", errors=ESCAPED)
     return sys.stdout
+
+
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Write an answer whose exit code is known: a reader that has seen enough, as `head` has, does not change it."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+
+
+def drop_output() -> None:
+    """The reader went away: the rest has nobody to go to."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def escaped(error: UnicodeError) -> tuple[str, int]:

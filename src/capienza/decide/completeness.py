@@ -14,6 +14,7 @@ import msgspec
 
 from capienza.decide.case import Case
 from capienza.decide.cost import cost_of
+from capienza.decide.quality_scope import for_quality
 from capienza.decide.server import job_of
 from capienza.decide.verdict import CriterionVerdict
 from capienza.errors import Message
@@ -82,4 +83,6 @@ def _in_full(case: Case) -> Case:
 def _concerns(scope: Scope, case: Case, fields: tuple[str, ...]) -> bool:
     if scope.offer not in (None, case.offer.id) or scope.provider not in (None, case.offer.provider):
         return False
+    if fields is QUALITY_FIELDS:
+        return any(not contradicts(for_quality(scope), for_quality(need), fields) for need in case.needs)
     return any(not contradicts(scope, need, fields) for need in case.needs)

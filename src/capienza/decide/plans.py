@@ -8,7 +8,7 @@ supports nothing. It may still establish a failure: leaving the plan out must no
 from __future__ import annotations
 
 from capienza.decide.case import Case
-from capienza.errors import Message, phrase, template
+from capienza.errors import NOTHING, Message, template
 from capienza.evidence.claims import find
 from capienza.evidence.record import Record
 from capienza.evidence.standing import record_references
@@ -65,7 +65,7 @@ def _doubts(plan: Record, result: Record, corpus: str, metric: str, thresholds: 
         doubts.append(CORPUS_CHANGED(record=record, corpus=corpus, plan=short))
     stated = {claim.basis or "" for claim in find(plan, metric)}
     if stated != {thresholds}:
-        found = "; ".join(sorted(stated)) or phrase("nothing")
+        found = "; ".join(sorted(stated)) or NOTHING
         doubts.append(PLAN_OTHER_THRESHOLDS(plan=short, metric=metric, found=found, thresholds=thresholds))
     return doubts
 

@@ -25,7 +25,8 @@ EXAMINE: dict[str, tuple[Template, ...]] = {
     ),
     "loading_transient": (
         template(
-            "diagnose.examine-transient", "what is held twice while loading: the file's format beside the resident one"
+            "diagnose.examine-transient",
+            "what is held twice while loading or merging: one format beside another, or the old weights beside the new",
         ),
     ),
     "kv_cache": (
@@ -83,8 +84,8 @@ EXAMINE: dict[str, tuple[Template, ...]] = {
     "other_process": (
         template(
             "diagnose.examine-others",
-            "which processes hold the card (nvidia-smi), and whether ranks of the same run share it by a wrong "
-            "placement",
+            "which processes hold the card (nvidia-smi, rocm-smi), and whether ranks of the same run share it by a "
+            "wrong placement",
         ),
     ),
     "unit_confusion": (

@@ -2,8 +2,9 @@
 
 Legend: A bytes asked for, T total of the card, F free, U allocated in the pool, R reserved and not allocated, O held by
 other processes. Fragmentation: R >= A while F < A, and clearly so, because R is scattered and its sum is an upper bound
-of what could be had in one piece. Another process: with O given back, F + O >= A. Roomy: F >= 2 A, where the refusal
-does not come from a lack of memory.
+of what could be had in one piece. Another process: with O given back, F + O >= A. Roomy: F >= 2 A, or F >= A where
+nearly all of T is free, so that the refusal is no lack of memory. Shared: a GPU that has no memory of its own,
+as AMD's and Intel's drivers also serve, counts what the host uses as taken; nothing tells it from another process.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LARGE_SHARE = 10
 """R must be at least the tenth part of the pool: any pool in use holds some of it."""
+EMPTY_OF = 20
+"""A card is as good as empty when all but one of so many parts are free."""
 CLEARLY = (5, 4)
 """R must be at least this many times A: near equality, rounding and block sizes decide."""
 LEAST_OUTSIDE_BYTES = 2 * 2**30
@@ -78,6 +81,11 @@ TAKEN = template(
     "diagnose.taken",
     "{taken_bytes} of {total_bytes} are taken: this line does not tell how much of it by this process",
 )
+OUTSIDE_SHARED = template(
+    "diagnose.outside-shared",
+    "{outside_bytes} are neither free nor in this pool: total {total_bytes} - free {free_bytes} - pool {pool_bytes}; "
+    "context, libraries, other processes, or the host where the GPU has no memory of its own",
+)
 NOT_KNOWN_TO_DRIVER = template(
     "diagnose.zero-process",
     "0 bytes for this process beside {allocated_bytes} allocated: the driver does not know the process by this number, "
@@ -110,7 +118,12 @@ def is_fragmentation(figures: dict[str, int]) -> bool:
     return spare * CLEARLY[1] >= asked * CLEARLY[0] and spare * LARGE_SHARE >= spare + figures.get("allocated_bytes", 0)
 
 
-def is_other_process(figures: dict[str, int]) -> bool:
+def may_be_shared(text: str) -> bool:
+    """Does a message come from a driver that also serves GPUs without memory of their own?"""
+    return "HIP out of memory" in text or "XPU out of memory" in text
+
+
+def is_other_process(figures: dict[str, int], *, is_shared: bool = False) -> bool:
     """Others hold enough for A, and more than this process's own spare."""
     asked, free = figures.get("requested_bytes"), figures.get("free_bytes")
     if not asked or free is None or free >= asked:
@@ -118,7 +131,7 @@ def is_other_process(figures: dict[str, int]) -> bool:
     others = figures.get("other_process_bytes")
     if others is not None:
         return others + free >= asked and others > (unallocated(figures) or 0)
-    if "allocated_bytes" not in figures:
+    if "allocated_bytes" not in figures or is_shared:
         return False
     left, pool = outside(figures), figures["allocated_bytes"] + (unallocated(figures) or 0)
     is_listed = "process_bytes" in figures and figures["process_bytes"] > 0
@@ -132,8 +145,10 @@ def is_taken(figures: dict[str, int]) -> bool:
 
 
 def is_roomy(figures: dict[str, int]) -> bool:
-    """F >= 2 A."""
-    return "requested_bytes" in figures and figures.get("free_bytes", -1) >= 2 * figures["requested_bytes"] > 0
+    """F >= 2 A, or F >= A where nearly all of T is free."""
+    asked, free = figures.get("requested_bytes", 0), figures.get("free_bytes", -1)
+    is_empty = free * EMPTY_OF >= figures.get("total_bytes", free + 1) * (EMPTY_OF - 1)
+    return asked > 0 and (free >= 2 * asked or (free >= asked and is_empty))
 
 
 def is_unit_confusion(figures: dict[str, int]) -> bool:
@@ -148,10 +163,11 @@ def explained(found: Diagnosis, figures: dict[str, int]) -> tuple[Message, ...]:
     """The arithmetic of a device's memory, step by step."""
     if found.memory in ("no", "host") and not is_roomy(figures):
         return ()
-    return tuple(_explanations(figures, is_first=found.phase == "startup"))
+    is_shared = may_be_shared(found.evidence)
+    return tuple(_explanations(figures, is_first=found.phase == "startup", is_shared=is_shared))
 
 
-def _explanations(figures: dict[str, int], *, is_first: bool) -> list[Message]:
+def _explanations(figures: dict[str, int], *, is_first: bool, is_shared: bool) -> list[Message]:
     """`is_first`: this process holds nothing yet, so that all that is taken is held by others."""
     asked, free, total = (figures.get(f"{name}_bytes") for name in ("requested", "free", "total"))
     said: list[Message] = []
@@ -167,7 +183,7 @@ def _explanations(figures: dict[str, int], *, is_first: bool) -> list[Message]:
     if free is not None and asked > free:
         said.append(SHORT(short_bytes=asked - free, requested_bytes=asked, free_bytes=free))
     said += _fragmentation(figures, asked)
-    said += _others(figures, asked, is_first=is_first)
+    said += _others(figures, asked, is_first=is_first, is_shared=is_shared)
     return said
 
 
@@ -186,7 +202,7 @@ def _fragmentation(figures: dict[str, int], asked: int) -> list[Message]:
     return [words(unallocated_bytes=spare, requested_bytes=asked)]
 
 
-def _others(figures: dict[str, int], asked: int, *, is_first: bool) -> list[Message]:
+def _others(figures: dict[str, int], asked: int, *, is_first: bool, is_shared: bool) -> list[Message]:
     others, free = figures.get("other_process_bytes"), figures.get("free_bytes", 0)
     if figures.get("process_bytes") == 0 and figures.get("allocated_bytes"):
         return [NOT_KNOWN_TO_DRIVER(allocated_bytes=figures["allocated_bytes"])]
@@ -196,7 +212,8 @@ def _others(figures: dict[str, int], asked: int, *, is_first: bool) -> list[Mess
     left = outside(figures)
     if left is not None and left > 2**30:
         pool = figures["allocated_bytes"] + (unallocated(figures) or 0)
-        return [OUTSIDE(outside_bytes=left, total_bytes=figures["total_bytes"], free_bytes=free, pool_bytes=pool)]
+        words = OUTSIDE_SHARED if is_shared else OUTSIDE
+        return [words(outside_bytes=left, total_bytes=figures["total_bytes"], free_bytes=free, pool_bytes=pool)]
     if "total_bytes" in figures and "allocated_bytes" not in figures and figures["total_bytes"] - free > 2**29:
         total = figures["total_bytes"]
         if not is_first:

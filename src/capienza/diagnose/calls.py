@@ -42,13 +42,24 @@ CALLS: tuple[Call, ...] = (
         "teardown",
         r"destroy\w*|_shutdown\w*|shutdown|__del__|teardown|_exit_function|_cleanup\w*|abort\w*",
     ),
-    # Exporting and saving. Quantising for export is of the same kind: it writes another model.
+    # Exporting and saving. Quantising for export is of the same kind: it writes another model. Merging makes a second
+    # copy of what it merges.
+    _call(
+        "checkpoint",
+        r"merge_and_unload|_unload_and_optionally_merge|merge_adapter|unload_and_\w+|unsloth_save_model"
+        r"|save_pretrained_(?:merged|gguf)|merge_lora\w*|merge_weights|merge_adapters?|fuse_lora|get_delta_weight"
+        r"|_?unsloth_merge\w*|merge_to_base\w*",
+        topic="merge",
+    ),
+    _call(
+        "checkpoint",
+        code=r"\.merge_and_unload\(|\.merge_adapter\(|\.fuse_lora\(|save_pretrained_(?:merged|gguf)\(",
+        topic="merge",
+    ),
     _call(
         "checkpoint",
         r"fasterquant|quantize|_quantize|quantize_(?:model|weight|layer|module|block)\w*|oneshot"
-        r"|gptq_\w+|awq_\w+|merge_and_unload"
-        r"|_unload_and_optionally_merge|merge_adapter|unload_and_\w+|unsloth_save_model|save_pretrained_\w+"
-        r"|convert_to_\w+",
+        r"|gptq_\w+|awq_\w+|convert_to_\w+",
         r"(?i)gptq|awq|quanti|llmcompressor|peft|unsloth|merge|hqq|autoround|auto_round|neural_compressor|onnx"
         r"|export|convert|opt\.py|llama\.py",
         topic="export",
@@ -56,9 +67,8 @@ CALLS: tuple[Call, ...] = (
     _call(
         "checkpoint",
         code=(
-            r"\.merge_and_unload\(|\.quantize\(|^oneshot\(|\btorch\.jit\.trace\(|\btorch\.export\.export\("
-            r"|\.fasterquant\(|\btorch\.onnx\.export\(|save_pretrained_(?:merged"
-            r"|gguf)\("
+            r"\.quantize\(|^oneshot\(|\btorch\.jit\.trace\(|\btorch\.export\.export\("
+            r"|\.fasterquant\(|\btorch\.onnx\.export\("
         ),
     ),
     _call(
@@ -118,7 +128,14 @@ CALLS: tuple[Call, ...] = (
         r"__init__",
         r"modeling_|custom_modeling|model_executor/(?:models|layers)|srt/(?:models|layers)|transformers/models/",
     ),
-    # Loading, also when a run is resumed.
+    # Loading, also when a run is resumed. Some calls hold what they load a second time.
+    _call("load", r"patch_weight_to_device|calculate_weight|patch_model\w*|load_lora_for_models", topic="copy"),
+    _call(
+        "load",
+        code=rf"\bdeepcopy\(\s*(?:state_dict|checkpoint|ckpt|(?:self\.)?{_MODEL})\)|cast_to_device\(.*copy=True",
+        topic="copy",
+    ),
+    _call("load", r"_?load_(?:opt|optim|optimizer)(?:_\w+)?", topic="optimizer"),
     _call(
         "load",
         r"from_pretrained|_from_pretrained|from_single_file|from_config|from_checkpoint|load_from_checkpoint"
@@ -166,7 +183,6 @@ CALLS: tuple[Call, ...] = (
         "load",
         r"create_lora_\w+|_?load_(?!data|image|audio|video|batch|conf|token|args|env|yaml|json|sample|example|text|csv)\w+",
     ),
-    _call("load", code=rf"\bdeepcopy\(\s*(?:self\.)?{_MODEL}\)", topic="copy"),
     # Backward.
     _call(
         "backward",
@@ -177,7 +193,7 @@ CALLS: tuple[Call, ...] = (
     _call("backward", r"_post_backward\w*|_pre_backward\w*|_reduce_grad\w*|post_backward|pre_backward", r"fsdp"),
     _call(
         "backward",
-        code=r"\.backward\(|\bbackward\(loss|autograd\.grad\(|_execution_engine\.run_backward",
+        code=r"\.backward\(|\bbackward\(loss|autograd\.grad\(|_execution_engine\.run_backward|_(?:backward|bwd)\w*\[",
     ),
     # Graph capture, profiling and pools of serving engines.
     _call(
@@ -218,6 +234,7 @@ CALLS: tuple[Call, ...] = (
         r"|create_kv_\w+|setup_caches|init_paged_kv\w*|allocate_cache|_setup_cache|initialize_from_config"
         r"|alloc_kv\w*|reset_kv_cache|resize_kv_cache",
     ),
+    _call("kv_cache_allocation", r"__init__|_get_cache|early_initialization", r"/cache_utils\.py|generation/utils\.py"),
     _call(
         "kv_cache_allocation",
         path=(
@@ -372,6 +389,7 @@ CALLS: tuple[Call, ...] = (
         r"|executor_request_fetcher|_executor_loop\w*",
         is_weak=False,
     ),
+    _call("forward", r"_?convert_to_fp32", r"accelerate/", topic="logits"),
     _call("forward", code=r"compute_loss\("),
     _call(
         "forward",

@@ -8,13 +8,24 @@ from capienza.diagnose.arithmetic import (
     is_roomy,
     is_taken,
     is_unit_confusion,
+    may_be_shared,
 )
 from capienza.diagnose.choose import Event
 from capienza.diagnose.filled import FILLED_BY
 from capienza.diagnose.phases import Place
 from capienza.logs.said import Memory
 
-TOPICS = {"logits": "logits", "eval": "eval_accumulation", "gather": "save_gather", "save": "save_gather"}
+TOPICS = {
+    "logits": "logits",
+    "eval": "eval_accumulation",
+    "gather": "save_gather",
+    "save": "save_gather",
+    "merge": "loading_transient",
+    "copy": "loading_transient",
+    "optimizer": "optimizer_state",
+}
+"""What the call that tells the phase works on, where that fills memory rather than what the phase usually does."""
+TELLING = ("load", "forward", "prefill", "eval", "checkpoint", "backward")
 
 
 def cause_of(event: Event, place: Place, figures: dict[str, int]) -> tuple[str, Memory]:
@@ -33,13 +44,11 @@ def cause_of(event: Event, place: Place, figures: dict[str, int]) -> tuple[str, 
         memory = next((one.row.memory for one in event.beside if one.row.rank == "cause"), memory)
     if memory != "device":
         return "unknown", memory
-    if is_other_process(figures):
+    if is_other_process(figures, is_shared=may_be_shared(event.failure.text)):
         return "other_process", memory
     if is_fragmentation(figures):
         return "fragmentation", memory
-    topic = (
-        TOPICS.get(place.topic, "") if place.phase in ("forward", "prefill", "eval", "checkpoint", "backward") else ""
-    )
+    topic = TOPICS.get(place.topic, "") if place.phase in TELLING else ""
     return topic or FILLED_BY.get(place.phase, "unknown"), memory
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from capienza.logs.frames import Frame
-from capienza.logs.reader import Fact
+from capienza.logs.reader import INNER_FIRST, Fact
 from capienza.logs.said import Said
 
 ORDER = (
@@ -76,6 +76,7 @@ class _Stack(msgspec.Struct):
     frames: list[Frame] = []
     is_whole: bool = False
     is_open: bool = False
+    is_inner_first: bool = False
 
 
 class Gatherer:
@@ -93,7 +94,7 @@ class Gatherer:
         for fact in facts:
             match fact.kind:
                 case "traceback":
-                    self._stack_of(fact.source, fresh=True)
+                    self._stack_of(fact.source, fresh=True).is_inner_first = fact.text == INNER_FIRST
                 case "frame":
                     self._frame(fact)
                 case "chained":
@@ -123,9 +124,8 @@ class Gatherer:
             stack = self._stack_of(fact.source, fresh=True)
             stack.is_whole = False
         stack.is_open = True
-        if len(stack.frames) == MOST_FRAMES:
-            del stack.frames[0]
-        stack.frames.append(fact.frame)
+        stack.frames.insert(0 if stack.is_inner_first else len(stack.frames), fact.frame)
+        del stack.frames[:-MOST_FRAMES]
         last = self._last
         if last is not None and not last.is_whole and len(last.after) < MOST_FRAMES:
             last.after.append(fact.frame)
@@ -185,7 +185,7 @@ class Gatherer:
         if row.is_progress:
             self.gathered.progress_line = fact.line
         mark = Mark(row.phase, fact.line, fact.text, row.code)
-        if len(self._last_mark) < MOST_SOURCES:
+        if fact.source in self._last_mark or len(self._last_mark) < MOST_SOURCES:
             self._last_mark[fact.source] = mark
         marks = self.gathered.marks
         if not marks or marks[-1].code != row.code:

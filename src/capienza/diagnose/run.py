@@ -46,7 +46,8 @@ def diagnosis_of(gathered: Gathered, log: str) -> Diagnosis:
     failure = event.failure
     place = place_of(failure, event.beside)
     figures = figures_of(event, gathered)
-    cause, memory = cause_of(event, place, figures)
+    then = at_that_moment(figures, event)
+    cause, memory = cause_of(event, place, then)
     found = Diagnosis(
         log=log, is_failure=True, phase=place.phase, cause=cause, memory=memory, is_fatal=event.is_fatal,
         detail=next((one.row.detail for one in (failure, *event.beside) if one.row.detail), None),
@@ -59,7 +60,7 @@ def diagnosis_of(gathered: Gathered, log: str) -> Diagnosis:
         reserved_total_bytes=figures.get("reserved_total_bytes"),
         other_process_bytes=figures.get("other_process_bytes"),
     )  # fmt: skip
-    return msgspec.structs.replace(found, explains=explained(found, figures), examine=examined(found), keep=kept(found))
+    return msgspec.structs.replace(found, explains=explained(found, then), examine=examined(found), keep=kept(found))
 
 
 def figures_of(event: Event, gathered: Gathered) -> dict[str, int]:
@@ -75,6 +76,14 @@ def figures_of(event: Event, gathered: Gathered) -> dict[str, int]:
         for name, value in gathered.figures.items():
             found.setdefault(name, value)
     return found
+
+
+def at_that_moment(figures: dict[str, int], event: Event) -> dict[str, int]:
+    """The figures that may be set against each other: what was free earlier was not free when the failure came."""
+    stated = {name for one in (event.failure, *event.beside) for name in one.figures}
+    if "requested_bytes" in stated and "free_bytes" not in stated:
+        return {name: value for name, value in figures.items() if name != "free_bytes"}
+    return figures
 
 
 def _is_same(exact: int, rounded: int) -> bool:

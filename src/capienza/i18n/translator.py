@@ -8,8 +8,10 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from capienza.errors import PHRASES, Message, Parameter, fill, show_parameter
+from capienza.errors import NOTHING, PHRASES, Message, Parameter, fill, show_parameter
 from capienza.i18n.catalogue import DOMAIN, LOCALES
+from capienza.i18n.foreign import PARAMETERS, translated
+from capienza.i18n.mark import mark as mark
 from capienza.units import ENGLISH_MARKS, Money, NumberMarks, format_money, format_number, format_size, telling_unit
 
 if TYPE_CHECKING:
@@ -28,11 +30,6 @@ _HOURS = {"available", "certain", "elapsed", "hours", "percent", "planned", "ter
 """Parameters that may be hours or a percentage in text; a release such as 12.8 is never one of them."""
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
-
-
-def mark(text: str) -> str:
-    """Mark an English text for translation where it is declared; it is looked up where it is shown."""
-    return text
 
 
 class Say:
@@ -114,7 +111,15 @@ class Say:
             return self.decimals(value)
         if name in _MOMENTS and isinstance(value, str) and _MOMENT.fullmatch(value):
             return self.moment(datetime.datetime.fromisoformat(value))
-        return self(value) if isinstance(value, str) and value in PHRASES else show_parameter(name, value)
+        if isinstance(value, tuple | list):
+            return ", ".join(self(one) if one in PHRASES else one for one in value)
+        if value is None:
+            return self(NOTHING)
+        if not isinstance(value, str):
+            return show_parameter(name, value)
+        if value in PHRASES:
+            return self(value)
+        return translated(value, self) if name in PARAMETERS and self._catalogue else value
 
 
 @cache

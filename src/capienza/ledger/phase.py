@@ -28,6 +28,8 @@ class Phase(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
+OTHER_NAMES = {"validation": Phase.EVAL, "save": Phase.CHECKPOINT}
+"""Words by which programs and people call some of them."""
 INFERENCE_PHASES = (Phase.LOAD, Phase.PREFILL, Phase.DECODE)
 TRAINING_PHASES = (
     Phase.LOAD,

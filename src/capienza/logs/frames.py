@@ -1,8 +1,8 @@
 """Python call stacks, in the forms in which logs show them.
 
-    Python    File "x.py", line 3, in f         the code on the next line
+    Python    File "x.py", line 3, in f         the code on the next line; no last comma in a dump
     rich      /x.py:3 in f                      the code beside an arrow, among its neighbours
-    IPython   File /x.py:3, in C.f(a)  or  /x.py in f(a)        the same, with another arrow
+    IPython   File /x.py:3, in C.f(a)  or  /x.py in f(a)        the same, with another arrow; Colab links the path
     pytest    x.py:3: in f
 
 Behind any prefix, with Unix or Windows paths, wrapped after `in`, or all on one line.
@@ -14,9 +14,9 @@ import re
 
 import msgspec
 
-_STANDARD = re.compile(r'File "([^"]+)", line (\d+)(?:, in(?: (\S+)|$))?')
+_STANDARD = re.compile(r'File "([^"]+)", line (\d+)(?:,? in(?: (\S+)|$))?')
 _SHORT = re.compile(r"(?:^|[\s│┃])((?:[A-Za-z]:)?[^\s:│\"']+\.py):(\d+):?,? in\b(?: (?:<module>|`?([\w<>.]+)))?")
-_NOTEBOOK = re.compile(r"^(\S+\.py|<ipython-input-[^>]*>) in ([\w<>.]+)\(")
+_NOTEBOOK = re.compile(r"^\[?([^\s\]]+\.py|<ipython-input-[^>]*>)(?:\]\(\S*\))? in ([\w<>.]+)\(")
 _NAMED = re.compile(r"^\s*(?:in )?([A-Za-z_<]\w*>?)\s*$")
 _ARROW = re.compile(r"(?:❱|-*>)\s*\d+\s*(.*)")
 _POINTED = re.compile(r"\s*(?:❱|-*>\s*\d+\s)")
@@ -24,6 +24,9 @@ _NEIGHBOUR = re.compile(r"^\s*\d+(?:\s|$)|^\s*[╭╰─│┃|]*\s*$")
 _UNDERLINE = re.compile(r"^[\s^~]+$")
 _CODE = re.compile(r"^(?:>\s+|\s+|E?\s*raise )\S")
 _BARS = " │┃|\t"
+BARS = ("│", "┃")
+"""What a line in a box begins with."""
+_CUT_PATH = re.compile(r"\s*(?:/|[A-Za-z]:[\\/])[^\s:]{20,}\s*$")
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
@@ -71,6 +74,11 @@ def calls_on_one_line(words: str) -> list[tuple[Call, str]]:
         (Call(match[1].replace("\\", "/"), _last(match[3] or ""), False), words[match.end() : end].strip()[:200])
         for match, end in zip(found, ends, strict=True)
     ]
+
+
+def is_cut_path(words: str) -> bool:
+    """Is it the first half of a path that a box was too narrow for?"""
+    return _CUT_PATH.match(words) is not None
 
 
 def function_of(words: str) -> str:

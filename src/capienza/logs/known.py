@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from capienza.logs import (
     vllm,
 )
 from capienza.logs.allocation import allocation_of
-from capienza.logs.said import Index, Said, figures_of
+from capienza.logs.said import KEPT_CHARACTERS, KEPT_SHAPES, Index, Said, figures_of, shape_of
 
 AROUND = 2048
 """Characters around an anchor in which the pattern of its row is looked for."""
@@ -32,6 +33,11 @@ _ADVICE = re.compile(
     re.IGNORECASE,
 )
 _HAPPENED = re.compile(r"tried to allocate|(?:Error|Exception)\b\W{0,3}:|\ballocating [0-9]|\bfailed\b", re.IGNORECASE)
+_TELLING = re.compile(
+    "memory|alloc|[gm]ib|error|exception|interrupt|stopiteration|systemexit|traceback|recent call|direct cause|raise "
+    r'|file "|\.py| in |   |\W  |\t|[❱>^~]|^[\s│┃]|prompt: |output: |reqinput\(|[:|)\]] *$'
+)
+"""What no table files and may make a line part of a stack or of a wrapped message, or leave it without words."""
 _FAILING = ("cause", "error", "consequence")
 
 
@@ -42,21 +48,24 @@ class Known(NamedTuple):
     waiting: list[Said]
 
 
-def known(words: str) -> Known:
-    """The rows that a line matches, in the order of the tables; a traceback's last line always has one."""
-    lower = words.lower()
-    named = {row.code: row for row in INDEX.rows(lower)}
+def known(words: str, shape: str = "") -> Known:
+    """The rows that a line matches, in the order of the tables; a traceback's last line always has one.
+
+    `shape` is that of the words, or of a longer text that they are part of, where it is at hand.
+    """
+    rows = INDEX.rows(words, shape or shape_of(words))
     found = Known([], [])
-    is_error = False
-    for row in sorted(named.values(), key=_place) if len(named) > 1 else named.values():
-        figures = matched(row, words if len(words) <= AROUND else around(row, words, lower))
+    is_error = is_of_memory = False
+    for row in sorted({row.code: row for row in rows}.values(), key=_place) if len(rows) > 1 else rows:
+        figures = matched(row, words if len(words) <= AROUND else around(row, words, words.lower()))
         if figures is not None:
             is_error = is_error or row.rank in _FAILING
             found.rows.append((row, figures))
         elif row.is_wrapped:
             found.waiting.append(row)
+        is_of_memory = is_of_memory or row.memory in ("device", "host")
     last = python.exception_of(words)
-    if (last is not None and python.is_never_memory(last)) or is_advice(words):
+    if (last is not None and python.is_never_memory(last)) or (is_of_memory and is_advice(words)):
         found.rows[:] = [(row, figures) for row, figures in found.rows if row.memory not in ("device", "host")]
         found.waiting.clear()
         is_error = any(row.rank in _FAILING for row, _ in found.rows)
@@ -65,8 +74,21 @@ def known(words: str) -> Known:
     return found
 
 
+def is_plain(shape: str) -> bool:
+    """Does a line of this shape tell nothing: no anchor, no word of a stack, of an exception or of memory?"""
+    return len(shape) <= KEPT_CHARACTERS and _is_plain_shape(shape)
+
+
+@functools.lru_cache(KEPT_SHAPES)
+def _is_plain_shape(shape: str) -> bool:
+    return not INDEX.filed(shape) and not _TELLING.search(shape)
+
+
 def is_advice(words: str) -> bool:
     """Does a line speak of running out of memory as of something that may happen?"""
+    lower = words[:AROUND].lower()
+    if "of memory" not in lower and "of-memory" not in lower and "oom" not in lower:
+        return False
     return _ADVICE.search(words, 0, AROUND) is not None and not _HAPPENED.search(words, 0, AROUND)
 
 

@@ -13,14 +13,21 @@ from typing import NamedTuple
 
 import msgspec
 
+from capienza.logs.prefix import taken_apart
+
 PIECE_CHARACTERS = 16_384
 """Longest text given on at once; a longer line comes in pieces, broken at a space where it has one near."""
 MOST_REWRITES = 64
 """Pieces of a progress bar that are given on; of more, the first and the last ones are."""
 
+HEAD_CHARACTERS = 160
+"""How far into a line a JSON object may begin, behind what a container or a launcher puts before it."""
+
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\-_])")
-_MESSAGES = ("log", "message", "msg", "MESSAGE", "text")
+_MESSAGES = ("log", "message", "msg", "event", "MESSAGE", "text")
 """Names under which loggers keep the message of a line."""
+_STACKS = ("exc_info", "exception", "exc_text", "stack_trace", "stack", "traceback", "error")
+"""Names under which they keep the call stack that belongs to it."""
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -69,10 +76,14 @@ class LineReader:
 
     def _cut(self, text: str) -> Iterator[Line]:
         lines = text.split("\n")
+        has_codes = _has_codes(self._kept) or _has_codes(text)
         lines[0] = self._kept + lines[0]
         self._kept = lines.pop()
         for line in lines:
-            yield from self._pieces(line)
+            if has_codes or len(line) > PIECE_CHARACTERS or '{"' in line[:HEAD_CHARACTERS]:
+                yield from self._pieces(line)
+            else:
+                yield Line(self._number, line)
             self._number += 1
         while len(self._kept) > PIECE_CHARACTERS:
             end = self._kept.rfind(" ", PIECE_CHARACTERS // 2, PIECE_CHARACTERS) + 1 or PIECE_CHARACTERS
@@ -90,19 +101,31 @@ class LineReader:
 def unpacked(line: str) -> str:
     """The message of a line that a container or a logger wrote as a JSON object; any other line as it is.
 
-    Its own line feeds become carriage returns, which start a text of the same line.
+    Its own line feeds become carriage returns, which start a text of the same line. What stands before the object, such
+    as a time or the name of a process, stands before each.
     """
-    if not line.startswith('{"') or not line.rstrip().endswith("}"):
+    at = line.find('{"', 0, HEAD_CHARACTERS)
+    if at < 0 or not line.rstrip().endswith("}") or taken_apart(line).words[:2] != '{"':
         return line
     try:
-        found = msgspec.json.decode(line)
-    except (msgspec.DecodeError, ValueError):
+        found = msgspec.json.decode(line[at:])
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return line
-    message: str | None = next((found[name] for name in _MESSAGES if isinstance(found.get(name), str)), None)
-    if message is None:
+    fields = found.get("fields")  # of loggers written in Rust
+    found = {**found, **fields} if isinstance(fields, dict) else found
+    parts = [
+        next((found[name] for name in names if isinstance(found.get(name), str)), None)
+        for names in (_MESSAGES, _STACKS)
+    ]
+    texts = [text for part in parts if part is not None for text in part.rstrip("\n").split("\n")]
+    if not texts:
         return line
     is_warning = str(found.get("level", "")).lower().startswith("warn")
-    return ("WARNING: " if is_warning else "") + message.rstrip("\n").replace("\n", "\r")
+    return ("WARNING: " if is_warning else "") + "\r".join(f"{line[:at]}{text}" for text in texts)
+
+
+def _has_codes(text: str) -> bool:
+    return "\x1b" in text or "\r" in text or "\0" in text
 
 
 def cleaned(text: str) -> str:

@@ -20,12 +20,14 @@ _PREFIXES = re.compile(
       (?:[ ](?P<part>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\]?:?[ ]?
       (?:std(?:err|out)[ ][FP][ ]|(?:-[ ][\w.]+[ ])?-[ ](?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]-[ ](?:[\w.]+[ ]-[ ])?
         |\|[ ](?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]+\|[ ][\w.:<>]+[ ]-[ ])?
+    | \[\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[ ](?P<turn>(?:DP\d+[ ])?(?:TP|PP|EP)\d+))?\][ ]
+    | \[(?:Trace|Debug|Info|Warning|Error|Fatal)\][ ](?:\(\w+\)[ ])?
     | \[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\][ ]
     | \[TRT-LLM\][ ]
     | \[(?P<trt>RANK[ ]\d+)\][ ]
     | (?:INFO|WARNING|ERROR|CRITICAL|DEBUG)[ ]\d\d-\d\d[ ]\d\d:\d\d:\d\d[ ](?:\[[\w./]+:\d+\][ ]?|[\w./]+:\d+\][ ]?)
     | [A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ]\S+[ ][\w.@/-]+(?:\[\d+\])?:[ ]?
-    | [\w.-]{2,60}[ ]+\|[ ](?=\D)
+    | (?:[\w.-]{1,58}-\d+[ ]+\|[ ]|[\w.-]{2,60}[ ]+\|[ ](?=\D))
     | [│┃|>][ ](?=[^|])
     """,
     re.VERBOSE,

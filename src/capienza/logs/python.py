@@ -15,7 +15,7 @@ _NO_MEMORY = frozenset({
     "UnicodeDecodeError", "JSONDecodeError", "SyntaxError", "IndentationError", "RecursionError", "FileExistsError",
     "JinjaError", "TemplateError", "ValidationError", "StrictDataclassClassValidationError", "HFValidationError",
     "ModuleNotFoundError", "ImportError", "ConnectionError", "BrokenPipeError", "EOFError", "TimeoutError",
-    "ScannerError", "ParserError", "CalledProcessError", "OverflowError", "KeyboardInterrupt",
+    "ScannerError", "ParserError", "OverflowError", "KeyboardInterrupt",
 })  # fmt: skip
 _OFTEN_NO_MEMORY = frozenset({"ValueError", "AssertionError"})
 _MEMORY = re.compile(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-_ANCHORS = ("prompt: ", "output: ", "ReqInput(")
 _QUOTED = re.compile(
     r"\b(?:received request \S+: prompt: |request \S+ details: prompt: "
     r"|generated response \S+(?: \([^)]{0,40}\))?: output: )|\breceive: obj=\w{0,40}ReqInput\(",
@@ -16,4 +15,6 @@ _HEAD_CHARACTERS = 400
 
 def is_quoted(words: str) -> bool:
     """Does the line show the text of a request or of its answer (vLLM, SGLang)?"""
-    return any(anchor in words for anchor in _ANCHORS) and _QUOTED.search(words, 0, _HEAD_CHARACTERS) is not None
+    if "prompt: " not in words and "output: " not in words and "ReqInput(" not in words:
+        return False
+    return _QUOTED.search(words, 0, _HEAD_CHARACTERS) is not None

@@ -13,12 +13,23 @@ from typing import Literal
 
 import msgspec
 
-from capienza.logs.frames import Call, Frame, call_of, calls_on_one_line, code_of, function_of, is_neighbour
-from capienza.logs.known import known, matched, most
+from capienza.logs.frames import (
+    BARS,
+    Call,
+    Frame,
+    call_of,
+    calls_on_one_line,
+    code_of,
+    function_of,
+    is_cut_path,
+    is_neighbour,
+)
+from capienza.logs.known import INDEX, is_plain, known, matched, most
 from capienza.logs.lines import Line, LineReader
 from capienza.logs.prefix import level_of, taken_apart
 from capienza.logs.quoted import is_quoted
-from capienza.logs.said import AT_ONCE, Said
+from capienza.logs.said import AT_ONCE, Said, shape_of
+from capienza.logs.wrapped import Unwrapper
 
 Kind = Literal["traceback", "chained", "frame", "said"]
 NEIGHBOURS = 16
@@ -27,7 +38,12 @@ KEPT_CHARACTERS = 600
 """Longest text of a line that a fact carries."""
 BROKEN = re.compile(r"memory|allocate|GiB|MiB", re.IGNORECASE)
 """Words of messages that are looked for again together with the line before, where a log was wrapped inside them."""
-_HEAD = "Traceback (most recent call last)"
+SEAM = 200
+"""Characters on each side of a line's end in which such a message is looked for."""
+INNER_FIRST = "(most recent call first)"
+"""Of the stacks that Python dumps when it is killed by a signal."""
+_HEADS = ("Traceback (most recent call last)", INNER_FIRST)
+FAILED = frozenset({"cause", "error"})
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
 
@@ -81,24 +97,33 @@ class FactReader:
     def read(self, lines: Iterable[Line]) -> Iterator[Fact]:
         """The facts of these lines."""
         for line in lines:
-            yield from self._line(line)
+            shape = shape_of(line.text)
+            if is_plain(shape) and not (self._call or self._open or self._broken or self._beside):
+                self._before = line.text or self._before
+            else:
+                yield from self._line(line, shape)
 
     def close(self) -> Iterator[Fact]:
         """The call whose line of code never came."""
         yield from self._without_code()
 
-    def _line(self, line: Line) -> Iterator[Fact]:
+    def _line(self, line: Line, shape: str) -> Iterator[Fact]:
         source, words = taken_apart(line.text)
         if is_quoted(words):
             self._before = ""
             return
-        if _HEAD in words:
+        head = "most recent call" in words and next((head for head in _HEADS if head in words), "")
+        if head:
             yield from self._without_code()
-            yield Fact(kind="traceback", line=line.number, source=source, text=_HEAD)
+            yield Fact(kind="traceback", line=line.number, source=source, text=head)
         if self._broken:
-            words, self._broken = f"{self._broken} {words.strip()}", ""
+            words, self._broken = self._broken + words.strip(), ""
+            shape = shape_of(words)
+        elif line.text[:1] in BARS and is_cut_path(words):
+            self._broken = words.strip()
+            return
         elif 'File "' in words and words.count('"') == 1 and len(words) < KEPT_CHARACTERS:
-            self._broken = words
+            self._broken = f"{words} "
             return
         if self._beside:
             self._beside = self._beside - 1 if is_neighbour(words) else 0
@@ -117,17 +142,14 @@ class FactReader:
             if self._call.call.is_boxed and self._call.neighbours_left and is_neighbour(words):
                 self._call.neighbours_left -= 1
                 return
-        rows, waiting = known(words)
-        before, self._before = self._before, words if words.strip() else self._before
-        if not rows and before and not self._open and BROKEN.search(words, 0, 200):
-            for joined in (f"{before[-200:].rstrip()} {words.lstrip()}", f"{before[-200:]}{words}"):
-                rows, waiting = known(joined)
-                if rows or waiting:
-                    words = joined
-                    break
+        rows, waiting = known(words, shape)
+        before, self._before = self._before, line.text if words.strip() else self._before
+        if not rows and before and not self._open and BROKEN.search(words, 0, SEAM):
+            words, rows, waiting = _joined(taken_apart(before).words, words)
         if self._open and _is_rest(words, rows):
             rows = []
-        code = None if any(row.rank in ("cause", "error") for row, _ in rows) else self._code(words)
+        ranks = {row.rank for row, _ in rows}
+        code = None if ranks & FAILED else self._code(words)
         if code is not None:
             yield from self._with_code(code, line, source)
         elif self._call is not None:
@@ -135,7 +157,7 @@ class FactReader:
         if self._open and words.strip():
             yield from self._went_on(words, source, is_other=bool(rows))
         if rows or waiting:
-            level = level_of(line.text, words)
+            level = level_of(line.text, words) if waiting or ranks != {"mark"} else ""
             for row, figures in rows:
                 yield _said(row, line.number, source, level, words, figures)
                 if row.is_wrapped:
@@ -189,6 +211,17 @@ class FactReader:
                 yield _said(message.row, message.line, source, message.level, message.first, figures)
 
 
+def _joined(before: str, words: str) -> tuple[str, list[tuple[Said, dict[str, int]]], list[Said]]:
+    """Two lines as one where a known message goes from the first into the second; else the second alone."""
+    for joined in (f"{before[-SEAM:].rstrip()} {words.lstrip()}", f"{before[-SEAM:]}{words}"):
+        shape = shape_of(joined)
+        if INDEX.filed(shape):
+            rows, waiting = known(joined, shape)
+            if rows or waiting:
+                return joined, rows, waiting
+    return words, [], []
+
+
 def _is_rest(words: str, rows: list[tuple[Said, dict[str, int]]]) -> bool:
     """Is it the second half of an allocator's message, which its row would know by itself?"""
     return words.lstrip().lower().startswith("tried to allocate") and all(row.is_allocation for row, _ in rows)
@@ -209,6 +242,7 @@ class LogReader:
 
     def __init__(self) -> None:
         self._lines = LineReader()
+        self._whole = Unwrapper()
         self._facts = FactReader()
 
     @property
@@ -218,9 +252,10 @@ class LogReader:
 
     def feed(self, data: bytes) -> Iterator[Fact]:
         """The facts of the lines that these bytes complete."""
-        return self._facts.read(self._lines.feed(data))
+        return self._facts.read(self._whole.feed(self._lines.feed(data)))
 
     def close(self) -> Iterator[Fact]:
         """What is left at the end of the log."""
-        yield from self._facts.read(self._lines.close())
+        yield from self._facts.read(self._whole.feed(self._lines.close()))
+        yield from self._facts.read(self._whole.close())
         yield from self._facts.close()

@@ -6,8 +6,9 @@ ended is for `diagnose`.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -114,44 +115,70 @@ def figures_of(row: Said, match: re.Match[str]) -> dict[str, int]:
     return found
 
 
-GRAM = 4
-"""Characters of an anchor by which it is looked up."""
+PIECE = 4
+"""Characters of the pieces into which a line is cut, and by which an anchor is looked up."""
+SHORTEST = 2 * PIECE - 1
+"""An anchor of this length holds a whole piece of a line, wherever in it the anchor stands."""
+_PIECES = re.compile("." * PIECE, re.DOTALL)
+_DIGITS = str.maketrans("", "", "0123456789")
+KEPT_SHAPES, KEPT_CHARACTERS = 8192, 400
+"""Shapes that are remembered, and the longest of them."""
+
+
+def shape_of(text: str) -> str:
+    """A line in lower case without its digits: what a program prints again and again has few shapes."""
+    return text.lower().translate(_DIGITS)
 
 
 class Index:
     """Finds the rows whose anchors stand in a line, without trying each anchor on each line.
 
-    An anchor is filed under a few of its characters; the pieces of that length in a line are looked up all at once.
+    A shape is cut into pieces side by side; of an anchor in it, one of so many pieces that begin one after another is
+    among them. An anchor is filed under those that other lines are least likely to hold, and all pieces of a shape are
+    looked up at once. What was found is remembered: the next line of that shape is compared with the same few anchors.
     """
 
     def __init__(self, rows: Iterable[Said]) -> None:
-        self._short: dict[str, list[Said]] = {}
-        self._by_gram: dict[str, dict[str, list[Said]]] = {}
+        self._short: dict[str, list[tuple[str, Said]]] = {}
+        self._by_piece: dict[str, dict[str, list[tuple[str, Said]]]] = {}
         for row in rows:
             for anchor in row.anchors:
-                if len(anchor) < GRAM:
-                    self._short.setdefault(anchor, []).append(row)
-                else:
-                    filed = self._by_gram.setdefault(_rare(anchor), {})
-                    filed.setdefault(anchor, []).append(row)
-        self._grams = frozenset(self._by_gram)
+                shape = shape_of(anchor)
+                if len(shape) < SHORTEST:
+                    self._short.setdefault(shape, []).append((anchor, row))
+                    continue
+                for piece in _rare(shape):
+                    self._by_piece.setdefault(piece, {}).setdefault(shape, []).append((anchor, row))
+        self._pieces = frozenset(self._by_piece)
+        self._remembered = functools.lru_cache(KEPT_SHAPES)(self._filed)
 
-    def rows(self, lower: str) -> Iterator[Said]:
-        """The rows of every anchor in a lower-case line; a row may come twice."""
-        for anchor, rows in self._short.items():
-            if anchor in lower:
-                yield from rows
-        pieces = {lower[start : start + GRAM] for start in range(len(lower) - GRAM + 1)}
-        for gram in pieces & self._grams:
-            for anchor, rows in self._by_gram[gram].items():
-                if anchor in lower:
-                    yield from rows
+    def rows(self, words: str, shape: str) -> list[Said]:
+        """The rows of every anchor in a line of this shape; a row may come twice."""
+        filed = self.filed(shape)
+        if not filed:
+            return []
+        lower = words.lower()
+        return [row for anchor, row in filed if anchor in lower]
+
+    def filed(self, shape: str) -> tuple[tuple[str, Said], ...]:
+        """The anchors, with their rows, that stand in a line of this shape but for their digits."""
+        return self._remembered(shape) if len(shape) <= KEPT_CHARACTERS else self._filed(shape)
+
+    def _filed(self, shape: str) -> tuple[tuple[str, Said], ...]:
+        found = [pair for short, pairs in self._short.items() if short in shape for pair in pairs]
+        for piece in self._pieces.intersection(_PIECES.findall(shape)):
+            for anchor, pairs in self._by_piece[piece].items():
+                if anchor in shape:
+                    found += pairs
+        return tuple(found)
 
 
-def _rare(anchor: str) -> str:
-    """The piece of an anchor that other lines are least likely to hold: of its rarest letters."""
-    pieces = [anchor[start : start + GRAM] for start in range(len(anchor) - GRAM + 1)]
-    return min(pieces, key=lambda piece: (sum(_COMMON.find(letter) + 1 for letter in piece), piece))
+def _rare(anchor: str) -> list[str]:
+    """As many pieces of an anchor in a row as one is long: those of the rarest letters."""
+    windows = [
+        [anchor[at : at + PIECE] for at in range(start, start + PIECE)] for start in range(len(anchor) - SHORTEST + 1)
+    ]
+    return min(windows, key=lambda pieces: (max(sum(map(_COMMON.find, piece)) for piece in pieces), pieces))
 
 
 _COMMON = "zqxjkvbpygfwmucldrhsnioate "

@@ -10,7 +10,13 @@ ROWS = (
         "not enough memory to handle",
         r"not enough memory to handle \d+ (?:prefill )?tokens|not enough memory to handle \S+ total tokens",
         phase="profile_warmup",
-        cause="activations",
+        memory="unknown",  # its warm-up says so of any exception: the one behind it tells
+    ),
+    said(
+        "exllama.vram",
+        "insufficient vram",
+        r"insufficient VRAM (?:in split )?for (?:the )?(?:model|cache|context|draft)",
+        phase="load",
         memory="device",
     ),
     said(

@@ -16,7 +16,7 @@ import msgspec
 
 from capienza.canon import digest_bytes
 from capienza.measure.nvml import Nvml, Unit
-from capienza.measure.secrets import masked
+from capienza.measure.secrets import masked, masked_setting
 from capienza.probe.ask import ask
 from capienza.probe.gpu import Gpu, catalogue_keys
 from capienza.probe.machine import PACKAGES, Machine, probe_machine
@@ -88,7 +88,9 @@ def environment_of(command: Sequence[str], variables: Mapping[str, str], nvml: N
         driver_version=nvml.driver_version if nvml else None,
         cuda_max=nvml.cuda_max if nvml else None,
         packages=_packages(command),
-        settings={name: masked([value])[0] for name, value in sorted(variables.items()) if SETTINGS.fullmatch(name)},
+        settings={
+            name: masked_setting(name, value) for name, value in sorted(variables.items()) if SETTINGS.fullmatch(name)
+        },
         git_commit=commit,
         git_is_dirty=is_dirty,
         command=tuple(masked(command)),

@@ -38,11 +38,12 @@ class PhasePeak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Peaks(msgspec.Struct, frozen=True):
-    """All peaks, the time each phase took, and what was not read."""
+    """All peaks, the time each phase took, what was not read, and the phase that a process began last and left open."""
 
     peaks: tuple[PhasePeak, ...]
     phases: dict[str, float]
     notes: tuple[Message, ...]
+    left_open: str | None = None
 
 
 def peaks_of(folder: Path, scopes: Mapping[str, str]) -> Peaks:
@@ -69,7 +70,7 @@ def peaks_of(folder: Path, scopes: Mapping[str, str]) -> Peaks:
     notes += [note for one in files for note in one.findings]
     order = [*PHASES, WHOLE_RUN]
     peaks = sorted(best.values(), key=lambda peak: (order.index(peak.phase), peak.counter, peak.scope))
-    return Peaks(tuple(peaks), _durations(spans), tuple(dict.fromkeys(notes)))
+    return Peaks(tuple(peaks), _durations(spans), tuple(dict.fromkeys(notes)), _left_open(spans))
 
 
 def _opened(path: Path, notes: list[Message]) -> Readings | None:
@@ -116,6 +117,11 @@ def _durations(spans: list[Span]) -> dict[str, float]:
         if span.end is not None:
             found[span.phase] = round(found.get(span.phase, 0.0) + span.end - span.start, 3)
     return found
+
+
+def _left_open(spans: list[Span]) -> str | None:
+    """A process that is killed leaves the phase that it was in without an end."""
+    return next((span.phase for span in reversed(spans) if span.end is None and span.source == FROM_PROCESS), None)
 
 
 def _of_file(found: Readings, spans: list[Span]) -> Iterator[PhasePeak]:

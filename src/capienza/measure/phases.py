@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from capienza.errors import UsageError, template
-from capienza.ledger.phase import Phase
+from capienza.ledger.phase import OTHER_NAMES, Phase
 from capienza.measure import torch_cpu
 from capienza.measure.recorder import Recorder, refuse
 
 RUN, RANK = "CAPIENZA_RUN", "RANK"
 OPTIMIZER_STEP = "optimizer_step"
-OTHER_NAMES = {"validation": Phase.EVAL, "save": Phase.CHECKPOINT}
 NO_PHASE = template(
     "measure.no-phase",
     "there is no phase {found}; accepted: {accepted}",

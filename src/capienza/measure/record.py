@@ -27,6 +27,8 @@ from capienza.measure.stage import Coverage, Stage, coverage, tried
 HOST_PEAK = "host_peak_bytes"
 NO_PHASE = "unknown"
 FILES = ("run.json", "environment.json", "readings.jsonl", "usage.jsonl", "output.log")
+OF_RANKS = ("readings.*.jsonl", "usage.*.jsonl")
+"""What each process has written of itself."""
 ENGINE_PACKAGES = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -113,7 +115,7 @@ def used_gpus(run: Run) -> list[RunGpu]:
 def digests(folder: Path) -> dict[str, str]:
     """The sha256 of each file of a run that can be read."""
     found = {}
-    for name in FILES:
+    for name in (*FILES, *sorted(path.name for pattern in OF_RANKS for path in folder.glob(pattern))):
         try:
             with (folder / name).open("rb") as file:
                 found[name] = hashlib.file_digest(file, "sha256").hexdigest()

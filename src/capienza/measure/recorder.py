@@ -73,11 +73,11 @@ class Recorder:
 
     def __init__(self, folder: Path, rank: int) -> None:
         """Create the file. Raises `OSError` when that cannot be done."""
-        folder = folder.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.rank = folder.absolute(), rank
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.process = os.getpid()
         self.seen: set[Phase] = set()
-        self._writer = _writer(folder, rank)
+        self._writer = _writer(self.folder, rank)
         self._open: list[OpenPhase] = []
         self._numbers: dict[tuple[Meter, Phase], int] = {}
         self._lock = threading.RLock()  # a signal's handler may begin a phase in the middle of another's end

@@ -28,10 +28,10 @@ from capienza.measure.environment import Environment, child_variables, environme
 from capienza.measure.nvml import Nvml, open_nvml
 from capienza.measure.observed import Observed
 from capienza.measure.peaks import SAMPLED, Peaks, peaks_of
-from capienza.measure.readings import Writer
+from capienza.measure.readings import Source, Writer
 from capienza.measure.sampler import Other, Sampler
 from capienza.measure.tree import Tree
-from capienza.measure.usage import USAGE_FILE, Executed
+from capienza.measure.usage import Executed
 from capienza.measure.watcher import Watcher
 
 OUTPUT, READINGS, ENVIRONMENT = "output.log", SAMPLED, "environment.json"
@@ -40,7 +40,7 @@ SWITCH_SECONDS = 0.0005
 """How long a thread may compute before another one gets its turn: output must not wait for the reading of lines."""
 ABROAD = ("other_process", "configuration", "compatibility", "disk", "host_ram", "not_memory", "communication")
 """Causes for which running out of a GPU's memory says nothing of the load."""
-STEP = "optimizer_step"
+STEP, UNKNOWN = "optimizer_step", "unknown"
 
 NO_FOLDER = template(
     "measure.no-folder",
@@ -50,6 +50,11 @@ NO_FOLDER = template(
 NO_COMMAND = template("measure.no-command", "there is no command {found}", "check its name and PATH")
 NOT_STARTED = template("measure.not-started", "{found} cannot be started: {problem}", "check that it may be run")
 LEFT_FILE = template("measure.file-not-written", "{file} could not be written: {problem}", "make room on that disk")
+FOLDER_GONE = template(
+    "measure.folder-gone",
+    "the folder of the run was taken away while the command ran: what was read is lost",
+    "keep the command from removing the folder that CAPIENZA_RUN names, and repeat the run",
+)
 INTERRUPTED = template("measure.interrupted", "Ctrl-C was pressed: the run did not end by itself")
 OTHERS_HELD = template(
     "measure.others-held",
@@ -75,7 +80,10 @@ class CommandNotFoundError(InputError):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened. Times are UTC; `peaks` hold only what is on disk."""
+    """What happened. Times are UTC; `peaks` hold only what is on disk.
+
+    `failed_phase_from` says who tells the phase: the output ("log"), or a process that began it and did not end it.
+    """
 
     folder: Path
     started: datetime.datetime
@@ -83,6 +91,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     outcome: str
     failed_phase: str | None
+    failed_phase_from: Source | None
     diagnosis: Diagnosis
     environment: Environment
     executed: Executed
@@ -160,14 +169,15 @@ def run_command(
     try:
         writer.close()
     except OSError as error:
-        notes.append(LEFT_FILE(file=READINGS, problem=error.strerror or str(error)))
+        notes.append(left_file(READINGS, error, folder))
     log.close()
-    watcher.usage.file(folder / USAGE_FILE)
+    watcher.usage.folder(folder)
     environment = looked[0] if looked else environment_of(command, {}, None)
     peaks = _peaks(folder, {gpu.uuid_sha256[:16]: gpu.scope for gpu in environment.gpus if gpu.uuid_sha256}, notes)
     outcome, findings = _outcome(exit_code, child.interrupts, diagnosis, sampler, others_use_bytes)
     if sampler.longest_gap_seconds > MAX_GAP_SECONDS:
         findings.append(GAP(seconds=f"{sampler.longest_gap_seconds:.1f}"))
+    phase, phase_from = (None, None) if outcome == COMPLETED else _phase(diagnosis, peaks.left_open)
     log_notes = [log.problem] if log.problem else []
     found = (*notes, *findings, *sampler.notes.values(), *watcher.notes, *child.notes, *log_notes, *peaks.notes)
     return Run(
@@ -176,7 +186,8 @@ def run_command(
         ended=end,
         exit_code=exit_code,
         outcome=outcome,
-        failed_phase=_phase(diagnosis) if outcome != COMPLETED else None,
+        failed_phase=phase,
+        failed_phase_from=phase_from,
         diagnosis=diagnosis,
         environment=environment,
         executed=watcher.usage.executed(wanted_at_once),
@@ -218,14 +229,14 @@ def _look_around(
     try:
         write_file(folder / ENVIRONMENT, (pretty(looked[0]) + "\n").encode())
     except OSError as error:
-        notes.append(LEFT_FILE(file=ENVIRONMENT, problem=error.strerror or str(error)))
+        notes.append(left_file(ENVIRONMENT, error, folder))
 
 
 def _peaks(folder: Path, scopes: dict[str, str], notes: list[Message]) -> Peaks:
     try:
         return peaks_of(folder, scopes)
     except OSError as error:
-        notes.append(LEFT_FILE(file=READINGS, problem=error.strerror or str(error)))
+        notes.append(left_file(READINGS, error, folder))
         return Peaks((), {}, ())
 
 
@@ -252,10 +263,20 @@ def _outcome(
     return (FAILED if disturbed else OUT_OF_MEMORY), disturbed
 
 
-def _phase(diagnosis: Diagnosis) -> str | None:
-    if not diagnosis.is_failure:
-        return None
-    return f"{STEP}_first" if diagnosis.phase == STEP else diagnosis.phase
+def _phase(diagnosis: Diagnosis, left_open: str | None) -> tuple[str | None, Source | None]:
+    """Where it ended: what the output tells, else the phase that a process was in."""
+    if diagnosis.is_failure and diagnosis.phase != UNKNOWN:
+        return f"{STEP}_first" if diagnosis.phase == STEP else diagnosis.phase, "log"
+    if left_open is not None:
+        return left_open, "process"
+    return (UNKNOWN, None) if diagnosis.is_failure else (None, None)
+
+
+def left_file(file: str, error: OSError, folder: Path) -> Message:
+    """Why a file of the run is not there: its folder is gone, or the disk refuses."""
+    if not folder.is_dir():
+        return FOLDER_GONE()
+    return LEFT_FILE(file=file, problem=error.strerror or str(error))
 
 
 def remove_empty(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from capienza.card.model import Card, TokenCount
-from capienza.errors import Message, template
+from capienza.errors import Message, phrase, template
 from capienza.measure.usage import Executed
 
 Name = Literal["short", "usual", "required"]
@@ -39,9 +39,18 @@ CUT = template(
 )
 NOT_TOLD = template(
     "measure.dimension-not-told",
-    "nothing tells {what} of the run, so it covers none",
+    "nothing tells of the run: {what}; what is not told covers nothing",
     "let the engine print its usage, or write usage.jsonl into the run's folder: how-to, measure",
 )
+WORDS = {
+    "tokens": phrase("the tokens of a sequence"),
+    "prompt": phrase("the prompt"),
+    "output": phrase("the answer"),
+    "concurrency": phrase("how many sequences at once"),
+    "microbatch": phrase("the microbatch"),
+    "truncated": phrase("whether inputs were truncated"),
+    "dropped": phrase("whether samples were dropped"),
+}
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,28 +89,29 @@ def stage_of(card: Card, name: Name) -> Stage | Message:
 def coverage(stage: Stage, executed: Executed) -> Coverage:
     """What of the stage was executed."""
     findings: list[Message] = []
-    unknown: list[Message] = []
+    unknown: list[str] = []
     tokens = executed.tokens
     if tokens is None:
-        unknown.append(NOT_TOLD(what="tokens"))
+        unknown.append("tokens")
     else:
         short = _short(stage, executed, findings)
         tokens = tokens if not short else min(tokens, stage.tokens.total - short)
     for name, wanted in (("concurrency", stage.concurrency), ("microbatch", stage.microbatch)):
         found = getattr(executed, name)
         if wanted is not None and found is None:
-            unknown.append(NOT_TOLD(what=name))
+            unknown.append(name)
         elif wanted is not None and found < wanted:
             findings.append(FEWER(executed=found, wanted=wanted))
     if executed.truncated or executed.dropped:
         findings.append(CUT(truncated=executed.truncated or 0, dropped=executed.dropped or 0))
-    unknown += [NOT_TOLD(what=name) for name in ("truncated", "dropped") if getattr(executed, name) is None]
+    unknown += [name for name in ("truncated", "dropped") if getattr(executed, name) is None]
+    not_told = [NOT_TOLD(what=[WORDS[name] for name in unknown])] if unknown else []
     return Coverage(
         tokens=tokens if tokens is None or tokens > 0 else None,
         concurrency=executed.concurrency,
         microbatch=executed.microbatch,
         is_covered=False if findings else None if unknown else True,
-        findings=(*findings, *unknown),
+        findings=(*findings, *not_told),
     )
 
 
@@ -127,7 +137,7 @@ def _short(stage: Stage, executed: Executed, findings: list[Message]) -> int:
     for what, asked, found in (("tokens", wanted.total, executed.tokens),) if is_whole else parts:
         if asked is not None and found is not None and found < asked:
             missing += asked - found
-            findings.append(SHORTER(what=what, executed=found, wanted=asked, stage=stage.name))
+            findings.append(SHORTER(what=WORDS[what], executed=found, wanted=asked, stage=stage.name))
     return missing
 
 

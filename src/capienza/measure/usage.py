@@ -15,17 +15,23 @@ from typing import BinaryIO
 
 import msgspec
 
-from capienza.errors import Message, template
+from capienza.errors import Message, phrase, template
 
 USAGE_FILE = "usage.jsonl"
+OF_RANKS = re.compile(r"usage\.[0-9]+\.jsonl")
+"""What the Trainer's callback writes, one file for each process."""
 MAX_SEQUENCES = 50_000
 MAX_LINE_BYTES = 4096
+MAX_TOKENS = 10**12
 
 BAD_USAGE = template(
     "measure.usage-not-understood",
-    "{file}: line {line} is not understood and was not counted: {problem}",
+    "{file}: lines that are not understood were not counted: {count}; lines {lines}; of line {line}: {problem}",
     'write one object a line, such as {{"prompt_tokens": 512, "completion_tokens": 64, "truncated": false}}',
 )
+SHOWN_LINES = 20
+"""Lines that were not understood are named up to so many."""
+NO_TOKENS = phrase("prompt_tokens or tokens: a whole number from 0 on")
 TOO_MUCH_USAGE = template("measure.usage-too-long", "only the first {count} sequences are counted")
 
 Count = int | None
@@ -69,6 +75,8 @@ class _Line(msgspec.Struct):
     completion_tokens: int = 0
     tokens: int | None = None
     microbatch: int | None = None
+    accumulation: int | None = None
+    samples: int | None = None
     truncated: bool | int | None = None
     dropped: bool | int | None = None
     finish_reason: str | None = None
@@ -86,6 +94,8 @@ class Usage:
         self._sums: dict[str, int] = {}
         self._sources: dict[str, None] = {}
         self._is_cut_told = True
+        self._has_file = False
+        self._samples = 0
         self._prompt: int | None = None
 
     def line(self, text: str) -> None:
@@ -97,37 +107,46 @@ class Usage:
                 if match is not None:
                     self._printed(kind, match)
 
-    def file(self, path: Path) -> None:
-        """What the command wrote into the run's folder; nothing when it wrote none."""
-        try:
-            with path.open("rb") as file:
-                self._file(file)
-        except OSError:
-            return
+    def folder(self, folder: Path) -> None:
+        """What the command wrote into the run's folder: what it says itself, else what the Trainer's callback saw."""
+        own = folder / USAGE_FILE
+        paths = (
+            [own] if own.is_file() else sorted(path for path in folder.glob("usage.*") if OF_RANKS.fullmatch(path.name))
+        )
+        for path in paths:
+            try:
+                with path.open("rb") as file:
+                    self._file(file, path.name)
+            except OSError:
+                continue
 
-    def _file(self, file: BinaryIO) -> None:
-        is_first = True
+    def _file(self, file: BinaryIO, name: str) -> None:
+        bad: list[tuple[int, str]] = []
         for number in range(1, MAX_SEQUENCES + 1):
             data = file.readline(MAX_LINE_BYTES)
             if not data:
-                return
-            if is_first:
+                break
+            if not self._has_file:
                 # The data itself speaks: lines that were printed besides are about the same sequences.
                 self._sequences.clear()
                 self._sums.clear()
-                self._is_cut_told, is_first = True, False
-            try:
-                if data.strip():
-                    self._stated(msgspec.json.decode(data, type=_Line), number)
-            except (msgspec.DecodeError, ValueError) as error:
-                self._bad(number, str(error))
-        if file.read(1):
-            self._too_many()
+                self._samples = 0
+                self._is_cut_told, self._has_file = True, True
+            if data.strip():
+                problem = self._stated(data, name)
+                bad += [(number, problem)] if problem else []
+        else:
+            if file.read(1):
+                self._too_many()
+        if bad:
+            self._is_cut_told = False
+            lines = [*(str(number) for number, _ in bad[:SHOWN_LINES]), *(["..."] if len(bad) > SHOWN_LINES else [])]
+            self.notes.append(BAD_USAGE(file=name, count=len(bad), lines=lines, line=bad[0][0], problem=bad[0][1]))
 
     def executed(self, wanted: int | None) -> Executed:
         """The dimensions; `wanted` is how many sequences the card asks for at once."""
         best = at_once(self._sequences, wanted)
-        samples = len(self._sequences) or self._most.get("samples")
+        samples = self._samples or self._most.get("samples")
         told = bool(self._sequences) and self._is_cut_told
         printed = self._most.get("concurrency")
         concurrency = None if best is None else best[1]
@@ -149,7 +168,7 @@ class Usage:
 
     def _printed(self, kind: str, match: re.Match[str]) -> None:
         figures = {name: int(text.replace(",", "")) for name, text in match.groupdict().items() if text is not None}
-        if any(figure > 10**12 for figure in figures.values()):
+        if any(figure > MAX_TOKENS for figure in figures.values()):
             return
         self._sources[kind] = None
         if kind in ("truncated", "dropped"):
@@ -166,22 +185,33 @@ class Usage:
             for name, figure in figures.items():
                 self._most[name] = max(figure, self._most.get(name, 0))
 
-    def _stated(self, line: _Line, number: int) -> None:
+    def _stated(self, data: bytes, name: str) -> str:
+        """One line of a file; what is wrong with it, if anything."""
+        try:
+            line = msgspec.json.decode(data, type=_Line)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            return str(error)[:200]
         prompt = line.prompt_tokens if line.prompt_tokens is not None else line.tokens
-        if prompt is None or min(prompt, line.completion_tokens) < 0 or max(prompt, line.completion_tokens) > 10**12:
-            self._bad(number, "prompt_tokens")
-            return
-        self._sources[USAGE_FILE] = None
-        for name, count in (("truncated", line.truncated), ("dropped", line.dropped)):
+        if (
+            prompt is None
+            or min(prompt, line.completion_tokens) < 0
+            or max(prompt, line.completion_tokens) > MAX_TOKENS
+        ):
+            return NO_TOKENS
+        self._sources[name] = None
+        for sum_of, count in (("truncated", line.truncated), ("dropped", line.dropped)):
             if count:
-                self._sums[name] = self._sums.get(name, 0) + int(count)
-        if line.microbatch is not None and line.microbatch > 0:
-            self._most["microbatch"] = max(line.microbatch, self._most.get("microbatch", 0))
+                self._sums[sum_of] = self._sums.get(sum_of, 0) + int(count)
+        for most_of, figure in (("microbatch", line.microbatch), ("accumulation", line.accumulation)):
+            if figure is not None and figure > 0:
+                self._most[most_of] = max(figure, self._most.get(most_of, 0))
         one = Sequence(prompt=prompt, output=line.completion_tokens, start=line.start, end=line.end)
-        self._add(one, cut=None if line.truncated is None else bool(line.truncated))
+        self._add(one, cut=None if line.truncated is None else bool(line.truncated), samples=max(1, line.samples or 1))
+        return ""
 
-    def _add(self, one: Sequence, cut: bool | None) -> None:
+    def _add(self, one: Sequence, cut: bool | None, samples: int = 1) -> None:
         self._is_cut_told = self._is_cut_told and cut is not None
+        self._samples += samples
         if len(self._sequences) < MAX_SEQUENCES:
             self._sequences.append(one)
         else:
@@ -191,11 +221,6 @@ class Usage:
         self._is_cut_told = False
         if TOO_MUCH_USAGE(count=MAX_SEQUENCES) not in self.notes:
             self.notes.append(TOO_MUCH_USAGE(count=MAX_SEQUENCES))
-
-    def _bad(self, number: int, problem: str) -> None:
-        if not any(note.code == BAD_USAGE.code for note in self.notes):
-            self.notes.append(BAD_USAGE(file=USAGE_FILE, line=number, problem=problem[:200]))
-        self._is_cut_told = False
 
 
 def at_once(sequences: list[Sequence], wanted: int | None) -> tuple[Sequence, int] | None:

@@ -23,7 +23,8 @@ PART_LABELS = {
     "fee.other": mark("other fee"),
     "tax": mark("tax"),
 }
-_NODE = re.compile(r"\bnode\b")
+NODE, NODES = mark("node"), mark("nodes")
+_NODES = re.compile(r"\b(\d+) node\b")
 
 
 def bill_table(cost: Cost, say: Say, converted: Converted | None = None) -> Table:
@@ -69,7 +70,9 @@ def _row(part: CostPart, say: Say) -> tuple[str, ...]:
 
 def formula_text(part: CostPart, say: Say) -> str:
     """How a line comes about, in the language's numbers and words."""
-    return _NODE.sub(say("node"), say.decimals(part.formula))
+    return _NODES.sub(
+        lambda found: f"{found[1]} {say('node' if found[1] == '1' else 'nodes')}", say.decimals(part.formula)
+    )
 
 
 def _money(money: Money | None, say: Say) -> str:

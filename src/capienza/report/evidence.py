@@ -1,8 +1,7 @@
-"""The records of a folder as documents: one line each, one in full, what was added, and what does not verify."""
+"""The records of a folder as documents: one in full, what was added, and what does not verify. All: evidence_list."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -43,7 +42,6 @@ STATE_LABELS = {
     "unsigned": mark("unsigned"),
 }
 SHORT = 12
-SHOWN_CLAIMS = 4
 
 
 def added_document(record: Record, path: Path, is_new: bool, notes: tuple[Message, ...], say: Say) -> Document:
@@ -52,27 +50,7 @@ def added_document(record: Record, path: Path, is_new: bool, notes: tuple[Messag
     blocks: list[Block] = [Paragraph(say(text, path=str(path))), _facts(record, say)]
     if record.claims:
         blocks.append(claims_table(record, say))
-    return (*blocks, *_notes(notes, say))
-
-
-def list_document(rows: tuple[Surveyed, ...], findings: tuple[Message, ...], say: Say) -> Document:
-    """One line a record, the newest first; why some do not count stands below."""
-    table = Table(
-        columns=(
-            "id", say("document"), say("date"), say("expires"), say("scope"), say("what it states"), say("standing"),
-        ),
-        rows=tuple(_row(row, say) for row in rows),
-        whole=(0, 2, 3),
-    )  # fmt: skip
-    reasons = [
-        f"{row.record.id[:SHORT]}: {say(STATE_LABELS[row.state])}: {sentence(reason, say)}"
-        for row in rows
-        for reason in row.reasons
-    ]
-    blocks: list[Block] = [Paragraph(say("Records: {count}.", count=say.number(len(rows))))]
-    blocks += [table] if rows else []
-    blocks += [Heading(say("Why some do not count, or not fully")), Items(tuple(reasons))] if reasons else []
-    return (*blocks, *_notes(findings, say))
+    return (*blocks, *notes_blocks(notes, say))
 
 
 def show_document(row: Surveyed, referring: Iterable[Record], path: Path, say: Say) -> Document:
@@ -107,7 +85,7 @@ def verify_document(
     if not_rechecked:
         items = tuple(sentence(message, say) for message in not_rechecked)
         blocks += [Heading(say("Not decided again")), Items(items)]
-    return (*blocks, *_notes(findings, say))
+    return (*blocks, *notes_blocks(findings, say))
 
 
 def export_document(folder: Path, count: int, root: str, say: Say) -> Document:
@@ -142,12 +120,7 @@ def claim_text(claim: Claim, say: Say) -> str:
     """The value of a claim; bytes as a size."""
     if isinstance(claim.value, int) and claim.unit == "B":
         return say.size(claim.value)
-    return f"{claim.value} {claim.unit}" if claim.unit else str(claim.value)
-
-
-def day(moment: datetime.datetime | None) -> str:
-    """A date for a table."""
-    return "" if moment is None else moment.date().isoformat()
+    return f"{say.decimals(str(claim.value))} {claim.unit}" if claim.unit else str(claim.value)
 
 
 def _facts(record: Record, say: Say) -> Table:
@@ -173,30 +146,12 @@ def _facts(record: Record, say: Say) -> Table:
 PRODUCED = (mark("source"), mark("fidelity"), mark("author"), mark("tool"))
 
 
-def _row(row: Surveyed, say: Say) -> tuple[str, ...]:
-    record = row.record
-    return (
-        record.id[:SHORT],
-        say(CLASS_LABELS[class_of(record)]),
-        day(record.date),
-        day(record.expires),
-        scope_text(record.scope),
-        _said(record, say),
-        say(STATE_LABELS[row.state]),
-    )
-
-
-def _said(record: Record, say: Say) -> str:
-    shown = [f"{claim.quantity} {claim_text(claim, say)}" for claim in record.claims[:SHOWN_CLAIMS]]
-    more = len(record.claims) - len(shown)
-    return "; ".join([*shown, *([say("and {count} more", count=say.number(more))] if more else [])])
-
-
 def _problem(problem: CapienzaError, say: Say) -> str:
     return f"{problem.place}: {sentence(problem.message, say)}"
 
 
-def _notes(notes: tuple[Message, ...], say: Say) -> tuple[Block, ...]:
+def notes_blocks(notes: tuple[Message, ...], say: Say) -> tuple[Block, ...]:
+    """What must be known besides."""
     if not notes:
         return ()
     return (Heading(say("Notes")), Items(tuple(sentence(note, say) for note in notes)))

@@ -45,10 +45,11 @@ def measure_document(found: Measured, say: Say) -> Document:
     ]
     if found.findings:
         blocks += [Heading(say("Findings")), Items(tuple(sentence(finding, say) for finding in found.findings))]
-    kept = say("Readings, output and environment are in {folder}.", folder=str(run.folder))
+    is_there = run.folder.is_dir()
+    kept = say("Readings, output and environment are in {folder}.", folder=str(run.folder)) if is_there else ""
     if found.record is not None:
-        kept += " " + say("Recorded as {path}.", path=str(found.record_path))
-    blocks.append(Paragraph(kept))
+        kept = f"{kept} {say('Recorded as {path}.', path=str(found.record_path))}".strip()
+    blocks += [Paragraph(kept)] if kept else []
     return tuple(blocks)
 
 
@@ -63,6 +64,8 @@ def _ending(found: Measured, say: Say) -> str:
     )
     if run.failed_phase == UNKNOWN_PHASE:
         text += ", " + say("phase unknown: the output does not tell it")
+    elif run.failed_phase_from == "process":
+        text += ", " + say("phase {phase}: a process began it and did not end it", phase=run.failed_phase or "")
     elif run.failed_phase:
         text += ", " + say("phase {phase}", phase=run.failed_phase)
     return text

@@ -37,6 +37,7 @@ def measure_data(found: Measured) -> dict[str, Any]:
         "exit_code": run.exit_code,
         "outcome": run.outcome,
         "failed_phase": run.failed_phase,
+        "failed_phase_from": run.failed_phase_from,
         "failure": None
         if not diagnosis.is_failure
         else {"cause": diagnosis.cause, "memory": diagnosis.memory, "evidence": diagnosis.evidence},

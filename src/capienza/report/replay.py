@@ -87,8 +87,8 @@ def _device(one: DeviceReplay, found: SnapshotReplay, say: Say) -> list[Block]:
     if compared.differences:
         blocks += [Heading(say("Where they differ"), 3), _differences(compared.differences, say)]
     blocks += [Heading(say("The program from an empty GPU"), 3), _needs(one, found, say)]
-    failing = _failing(one.otherwise or one.recorded, say)
-    notes = (*((failing,) if failing else ()), *_notes(compared, say))
+    run = one.otherwise or one.recorded
+    notes = (*(text for text in (_failing(run, say), _in_between(run, say)) if text), *_notes(compared, say))
     if notes:
         blocks.append(Items(notes))
     return blocks
@@ -188,6 +188,19 @@ def _failing(run: SmallestCapacity, say: Say) -> str | None:
         asked=say.size(failed.requested_bytes, unit="MiB"),
         free=say.size(run.fails_bytes - failed.reserved_bytes, unit="MiB"),
         cached=say.size(failed.reserved_unallocated_bytes, unit="MiB"),
+    )
+
+
+def _in_between(run: SmallestCapacity, say: Say) -> str | None:
+    """More memory is not always better."""
+    reserved = run.unlimited.peaks.reserved_bytes
+    if run.runs_bytes is None or run.runs_bytes >= reserved:
+        return None
+    return say(
+        "From {reserved} on it always runs; between {runs} and that a capacity can still fail, since the segments that "
+        "are there decide what fits.",
+        reserved=say.size(reserved, unit="MiB"),
+        runs=say.size(run.runs_bytes, unit="MiB"),
     )
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch.cuda.amp.common
+import torch.nn.attention.flex_attention
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
-from capienza.trace import quantised, shadow
+from capienza.trace import quantised, shadow, streams
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -37,7 +38,9 @@ LIBRARIES = frozenset(
         "timm", "triton", "capienza",
     }
 )  # fmt: skip
-GIB = 1 << 30
+GIVES_OUT_WORK = ("torch.distributed", "accelerate")
+"""Libraries that have to see the GPUs."""
+FLEX = "flex_attention"
 
 
 class _Properties:
@@ -50,39 +53,13 @@ class _Properties:
         self.gcnArchName = ""
 
 
-class _Nothing:
-    """A stream or an event: it does nothing and waits for nobody."""
-
-    def __init__(self, *_args: object, **_kwargs: object) -> None:
-        self.cuda_stream = self.device_index = self.stream_id = 0
-        self.device = torch.device("cuda", 0)
-
-    def __enter__(self) -> _Nothing:
-        return self
-
-    def __exit__(self, *_told: object) -> None:
-        return None
-
-    def _nothing(self, *_args: object, **_kwargs: object) -> None:
-        return None
-
-    def query(self) -> bool:
-        """It is done."""
-        return True
-
-    def elapsed_time(self, _other: object) -> float:
-        """No time passes."""
-        return 0.0
-
-    record = wait = synchronize = wait_stream = wait_event = record_event = _nothing
-
-
 @contextlib.contextmanager
 def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> Iterator[None]:
     """Inside, the program meets a PyTorch with one CUDA device of that kind."""
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
             undo.enter_context(swapped(owner, attribute, value))
+        undo.callback(tracker.place.leave)
         undo.enter_context(_foreach())
         undo.enter_context(made_from_fakes())
         yield
@@ -155,15 +132,17 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
     def is_available() -> bool:
         """A program that chooses its device is to choose the GPU; a library would look for more than there is."""
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        return caller.partition(".")[0] not in LIBRARIES
+        return caller.startswith(GIVES_OUT_WORK) or caller.partition(".")[0] not in LIBRARIES
 
-    def refuse(what: str) -> Callable[..., Any]:
-        def refused(*_args: object, **_kwargs: object) -> Any:
-            raise UsageError(NOT_TRACED(name=what))
+    def refuse(what: object = None, *_args: object, **_kwargs: object) -> Any:
+        is_flex = getattr(what, "__module__", "") == torch.nn.attention.flex_attention.__name__
+        raise UsageError(NOT_TRACED(name=FLEX if is_flex else "torch.compile"))
 
-        return refused
+    def refuse_flex(*_args: object, **_kwargs: object) -> Any:
+        raise UsageError(NOT_TRACED(name=FLEX))
 
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
+    rng_state = torch.zeros(16, dtype=torch.uint8)
     properties = _Properties(name, capability, total_bytes)
     cuda, empty_cache = torch.cuda, torch.cuda.empty_cache
 
@@ -179,14 +158,17 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.UntypedStorage, "resize_", resize),
         # Module.to swaps fake parameters, which their own weak references refuse.
         (torch.utils, "swap_tensors", swap),
+        # It takes another way where it sees a fake tensor.
         (torch.nn.functional, "one_hot", _one_hot(torch.nn.functional.one_hot)),
         # Compiling under a fake mode silently does nothing.
-        (torch, "compile", refuse("torch.compile")),
-        (torch.nn.Module, "compile", refuse("torch.compile")),
+        (torch, "compile", refuse),
+        (torch.nn.Module, "compile", refuse),
+        # It compiles itself, and libraries hand it to torch.compile.
+        (torch.nn.attention.flex_attention, FLEX, refuse_flex),
     ]
     if tracker.device_type != "cuda":
         return changes
-    silent = ("synchronize", "set_device", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init")
+    silent = ("synchronize", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init")
     changes += [(cuda, function, nothing) for function in silent]
     # autocast("cuda") switches itself off without CUDA.
     changes.append((torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
@@ -195,21 +177,18 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (cuda, "get_device_capability", lambda *_args: capability),
         (cuda, "get_device_properties", lambda *_args: properties),
         (cuda, "get_device_name", lambda *_args: name),
-        (cuda, "current_device", lambda: 0),
         (cuda, "is_available", is_available),
+        # The state of a generator that is not there: whoever keeps it only gives it back.
+        (cuda, "get_rng_state", lambda *_args: rng_state),
+        (cuda, "set_rng_state", nothing),
         (cuda, "mem_get_info", lambda *_args: (max(0, total_bytes - live()), total_bytes)),
         (cuda, "memory_allocated", live),
         (cuda, "max_memory_allocated", live),
         (cuda, "memory_reserved", live),
         (cuda, "max_memory_reserved", live),
         (cuda, "empty_cache", emptied),
-        (cuda, "Stream", _Nothing),
-        (cuda, "Event", _Nothing),
-        (cuda, "current_stream", _Nothing),
-        (cuda, "default_stream", _Nothing),
-        (cuda, "stream", _Nothing),
     ]
-    return changes
+    return changes + streams.changes(tracker.place)
 
 
 def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -222,7 +201,7 @@ def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
             for bound, value in zip(tuple(torch.aminmax(tokens)), (0, num_classes - 1), strict=True):
                 shadow.give(bound, shadow.scalar(value))
                 bound.item()
-        found = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
+        found: torch.Tensor = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
         return found.scatter_(-1, tokens.unsqueeze(-1), 1)
 
     return one_hot
@@ -231,7 +210,7 @@ def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 @contextlib.contextmanager
 def _foreach() -> Iterator[None]:
     """Optimizers and clipping choose their foreach form by the type of the tensors, as they do for real ones."""
-    lists: tuple[list[type], ...] = (in_optimizers, in_clipping)
+    lists: tuple[list[Any], ...] = (in_optimizers, in_clipping)
     for one in lists:
         one.append(FakeTensor)
     try:

@@ -65,8 +65,10 @@ class Worker:
     def close(self) -> None:
         """End it."""
         assert self._child.stdin is not None
+        assert self._child.stdout is not None
         self._child.stdin.close()
         self._child.wait()
+        self._child.stdout.close()
 
 
 def compared(worker: Worker, jobs: Sequence[Job]) -> list[Row]:

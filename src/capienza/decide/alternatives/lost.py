@@ -14,6 +14,7 @@ import msgspec
 from capienza.decide.alternatives.predicted import Predicted
 from capienza.decide.criteria.compatibility import FIELDS as COMPATIBILITY_FIELDS
 from capienza.decide.criteria.quality import FIELDS as QUALITY_FIELDS
+from capienza.decide.quality_scope import for_quality
 from capienza.decide.runs import RUN_FIELDS
 from capienza.evidence.record import Record, RecordKind, Scope
 from capienza.evidence.scope import first_gap
@@ -44,10 +45,10 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 def lost(before: Predicted, after: Predicted, records: Iterable[Record]) -> tuple[Lost, ...]:
     """What the change invalidates; every subject of which a field changes, with the records that are lost."""
-    changed = _changed(before.needs, after.needs)
     gone = [record for record in records if _is_lost(record, before.needs, after.needs)]
     found = []
     for subject, fields in FIELDS.items():
+        changed = _changed(_asked(subject, before.needs), _asked(subject, after.needs))
         touched = [field for field in fields if field in changed]
         if subject == "compatibility" and before.subjects != after.subjects:
             touched.append(COMBINATION)
@@ -71,7 +72,14 @@ def _is_lost(record: Record, before: tuple[Scope, ...], after: tuple[Scope, ...]
     if subject is None:
         return False
     fields = FIELDS[subject]
-    return _covers(record, before, fields) and not _covers(record, after, fields)
+    if subject == "quality":
+        record = msgspec.structs.replace(record, scope=for_quality(record.scope))
+    return _covers(record, _asked(subject, before), fields) and not _covers(record, _asked(subject, after), fields)
+
+
+def _asked(subject: Subject, needs: tuple[Scope, ...]) -> tuple[Scope, ...]:
+    """What a subject asks of evidence: quality does not ask where memory lies."""
+    return tuple(map(for_quality, needs)) if subject == "quality" else needs
 
 
 def _covers(record: Record, needs: tuple[Scope, ...], fields: tuple[str, ...]) -> bool:

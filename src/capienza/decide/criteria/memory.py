@@ -39,6 +39,7 @@ CRITERION = "memory"
 CALCULATION = "calculation"
 """What the prediction is called where it is cited."""
 
+UNTOLD = "unknown"
 FLOOR = template(
     "decide.memory-floor",
     "{device} needs at least {floor_bytes}, provably; the most a GPU of this name offers is {usable_bytes} ({basis})",
@@ -59,7 +60,14 @@ FLOOR_SPREAD = template(
 OOM = template(
     "decide.memory-oom",
     "record {record}: out of memory in phase {phase} on the required load or a smaller one",
-    "choose more memory, or change one thing of {card} that lowers phase {phase}; the requirement stays",
+    "choose more memory, or change one thing that lowers that phase: capienza alternatives {card} --gpu {gpu} --failed "
+    "{phase}; the requirement stays",
+)
+OOM_SOMEWHERE = template(
+    "decide.memory-oom-somewhere",
+    "record {record}: out of memory on the required load or a smaller one, in a phase that the record does not tell",
+    "find the phase in the run's output.log: capienza diagnose; then capienza alternatives {card} --gpu {gpu} --failed "
+    "PHASE",
 )
 COVERED = template(
     "decide.memory-covered",
@@ -240,8 +248,9 @@ def _held_larger(case: Case, need: Scope) -> list[Message]:
 def _failed(case: Case, record: Record, need: Scope) -> Stance | None:
     """What a run of the load, or of a smaller one, says against it."""
     if word(record, OUTCOME) == OUT_OF_MEMORY:
-        phase = next((claim.phase for claim in record.claims if claim.quantity == OUTCOME and claim.phase), "unknown")
-        reason = OOM(record=record.id[:12], phase=phase, card=card_file(case))
+        phase = next((claim.phase for claim in record.claims if claim.quantity == OUTCOME and claim.phase), UNTOLD)
+        told = {"record": record.id[:12], "card": card_file(case), "gpu": need.gpu}
+        reason = OOM_SOMEWHERE(**told) if phase == UNTOLD else OOM(phase=phase, **told)
         return Stance(says="violates", rank=rank(record, need.offer), evidence=cite(record), reasons=(reason,))
     short = _short(case, record, need) or _above_largest(case, record)
     if short is None:

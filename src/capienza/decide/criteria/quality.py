@@ -3,17 +3,21 @@
 A quality result states one word for each metric, with the thresholds it was judged by as basis; thresholds that
 differ from the card's do not count, and neither does a success without a plan made before it (`plans`). Every metric
 must pass: a good one never buys off a bad one. No format is admitted for free: a changed weight or cache format needs
-its own result, and so does the one that the model is published in, which is the reference of the comparison.
+its own result, and so does the one that the model is published in, which is the reference of the comparison. So does a
+changed setting, but for those that only say where memory lies (`quality_scope`).
 """
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
+import msgspec
+
 from capienza.card.model import NONE, Metric, Quality
 from capienza.decide.case import Case
 from capienza.decide.need import IDENTITY, NOT_STATED, unstated
 from capienza.decide.plans import unplanned
+from capienza.decide.quality_scope import for_quality
 from capienza.decide.runs import card_file
 from capienza.decide.verdict import CriterionVerdict, Finding, cite
 from capienza.decide.weigh import Stance, conclude, in_scope, shorten, weigh
@@ -111,7 +115,10 @@ def _open_fields(case: Case, quality: object) -> tuple[Message, ...]:
 def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
     need, corpus = case.needs[0], corpus_name(quality.corpus or "", case.card.file)
     results = [record for record in case.evidence.about(metric.name) if record.kind == "quality_result"]
-    covering, reasons = in_scope(results, need, FIELDS)
+    reduced = [msgspec.structs.replace(record, scope=for_quality(record.scope)) for record in results]
+    found, reasons = in_scope(reduced, for_quality(need), FIELDS)
+    covered = {record.id for record in found}
+    covering = [record for record in results if record.id in covered]
     reasons += case.evidence.aside(metric.name)
     stances = []
     for record in covering:
