@@ -111,7 +111,11 @@ KNOWN: dict[str, tuple[str, dict[str, Any], Inputs]] = {
         {**BART, "max_source_positions": 100, "max_target_positions": 64, "num_mel_bins": 80},
         whisper,
     ),
-    "T5": ("T5Model", {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 500}, both),
+    "T5": (
+        "T5Model",
+        {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 500},
+        both,
+    ),
     "UNet2DCondition": (
         "diffusers.UNet2DConditionModel",
         {
@@ -124,7 +128,10 @@ KNOWN: dict[str, tuple[str, dict[str, Any], Inputs]] = {
     ),
     "DiT": (
         "diffusers.DiTTransformer2DModel",
-        {"num_attention_heads": 2, "attention_head_dim": 32, "in_channels": 4, "num_layers": 2, "sample_size": 16, "num_embeds_ada_norm": 100},
+        {
+            "num_attention_heads": 2, "attention_head_dim": 32, "in_channels": 4, "num_layers": 2, "sample_size": 16,
+            "num_embeds_ada_norm": 100,
+        },
         lambda: {
             "hidden_states": torch.zeros(BATCH, 4, 16, 16),
             "timestep": torch.full((BATCH,), 5),
@@ -135,7 +142,8 @@ KNOWN: dict[str, tuple[str, dict[str, Any], Inputs]] = {
         "diffusers.FluxTransformer2DModel",
         {
             "patch_size": 1, "in_channels": 4, "num_layers": 1, "num_single_layers": 1, "attention_head_dim": 16,
-            "num_attention_heads": 2, "joint_attention_dim": 32, "pooled_projection_dim": 32, "axes_dims_rope": (4, 4, 8),
+            "num_attention_heads": 2, "joint_attention_dim": 32, "pooled_projection_dim": 32,
+            "axes_dims_rope": (4, 4, 8),
         },
         lambda: {
             "hidden_states": torch.zeros(BATCH, 64, 4),
@@ -171,7 +179,11 @@ HELD_OUT: dict[str, tuple[str, dict[str, Any], Inputs]] = {
     ),
     "PoolFormer": ("PoolFormerModel", {**STAGES, "drop_path_rate": 0.1}, pixels(64)),
     "RegNet": ("RegNetModel", {**STAGES, "embedding_size": 16, "groups_width": 8}, pixels(64)),
-    "EfficientNet": ("EfficientNetModel", {"width_coefficient": 0.25, "depth_coefficient": 0.3, "hidden_dim": 320, "image_size": 64}, pixels(64)),
+    "EfficientNet": (
+        "EfficientNetModel",
+        {"width_coefficient": 0.25, "depth_coefficient": 0.3, "hidden_dim": 320, "image_size": 64},
+        pixels(64),
+    ),
     "CLAP": (
         "ClapAudioModelWithProjection",
         {
@@ -184,7 +196,10 @@ HELD_OUT: dict[str, tuple[str, dict[str, Any], Inputs]] = {
     "HuBERT": ("HubertModel", SOUND, sound),
     "Speech2Text": (
         "Speech2TextModel",
-        {**BART, "max_source_positions": 200, "max_target_positions": 64, "conv_channels": 64, "input_feat_per_channel": 80},
+        {
+            **BART, "max_source_positions": 200, "max_target_positions": 64, "conv_channels": 64,
+            "input_feat_per_channel": 80,
+        },
         speech,
     ),
     "SigLIP": ("SiglipModel", {"text_config": TEXT, "vision_config": VIT}, seen_and_told),
@@ -194,8 +209,8 @@ HELD_OUT: dict[str, tuple[str, dict[str, Any], Inputs]] = {
         "Mask2FormerModel",
         {
             "feature_size": 32, "mask_feature_size": 32, "hidden_dim": 32, "encoder_feedforward_dim": 64,
-            "dim_feedforward": 64, "encoder_layers": 1, "decoder_layers": 2, "num_attention_heads": 4, "num_queries": 10,
-            "use_timm_backbone": False,
+            "dim_feedforward": 64, "encoder_layers": 1, "decoder_layers": 2, "num_attention_heads": 4,
+            "num_queries": 10, "use_timm_backbone": False,
             "backbone_config": transformers.SwinConfig(
                 image_size=64, patch_size=4, embed_dim=24, depths=[1, 1, 1, 1], num_heads=[2, 2, 4, 4], window_size=4,
                 out_features=["stage1", "stage2", "stage3", "stage4"],
@@ -242,5 +257,7 @@ def _model(class_name: str, keys: dict[str, Any]) -> torch.nn.Module:
 def _first(output: Any) -> torch.Tensor:
     values = output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else [output]
     return next(
-        value for value in values if isinstance(value, torch.Tensor) and value.requires_grad and value.is_floating_point()
+        value
+        for value in values
+        if isinstance(value, torch.Tensor) and value.requires_grad and value.is_floating_point()
     )

@@ -108,4 +108,3 @@ def generation(
         )
 
     return build, step
-
