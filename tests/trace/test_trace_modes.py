@@ -203,3 +203,35 @@ def test_flex_attention_is_refused_by_name() -> None:
     for program in (alone, in_a_model):
         with pytest.raises(UsageError, match="flex_attention is not supported"):
             traced(program)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_rms_norm_keeps_its_input_and_one_factor_a_row(dtype: str) -> None:
+    held, kind = [], getattr(torch, dtype)
+
+    def step(_state: object) -> None:
+        norm = torch.nn.RMSNorm(WIDTH, device="cuda", dtype=kind)
+        rows = cuda(4, ROWS, WIDTH, dtype=kind)
+        before = torch.cuda.memory_allocated()
+        out = norm(rows)
+        held.append(torch.cuda.memory_allocated() - before)
+        out.backward(torch.ones_like(out))
+        assert rows.grad.shape == rows.shape
+        assert norm.weight.grad.shape == (WIDTH,)
+
+    found = traced(step)
+    assert held == [4 * ROWS * WIDTH * kind.itemsize + 4 * ROWS * FLOAT]
+    names = [name for name in found.traced.op_names if "rms" in name]
+    assert names == ["aten._fused_rms_norm.default", "aten._fused_rms_norm_backward.default"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_rms_norm_whose_weight_is_of_another_type_is_taken_apart() -> None:
+    def step(_state: object) -> None:
+        functions.rms_norm(cuda(ROWS, WIDTH, dtype=torch.bfloat16), (WIDTH,), cuda(WIDTH))
+        with torch.inference_mode():
+            functions.rms_norm(cuda(ROWS, WIDTH), (WIDTH,), cuda(WIDTH))
+
+    names = traced(step).traced.op_names
+    assert [name for name in names if "rms" in name] == ["aten._fused_rms_norm.default"]
+    assert "aten.rsqrt.default" in names

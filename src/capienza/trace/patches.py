@@ -21,7 +21,7 @@ from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
-from capienza.trace import quantised, streams
+from capienza.trace import quantised, shadow, streams
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -197,8 +197,10 @@ def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def one_hot(tokens: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if num_classes < 1 or not isinstance(tokens, FakeTensor):
             return real(tokens, num_classes)
-        if tokens.device.type == "cpu":  # where it looks for the largest value
-            torch.aminmax(tokens)
+        if tokens.device.type == "cpu":  # where it reads the bounds, to refuse what lies outside
+            for bound, value in zip(tuple(torch.aminmax(tokens)), (0, num_classes - 1), strict=True):
+                shadow.give(bound, shadow.scalar(value))
+                bound.item()
         found: torch.Tensor = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
         return found.scatter_(-1, tokens.unsqueeze(-1), 1)
 

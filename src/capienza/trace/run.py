@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import attention, attention_packages, guard, patches, probe, quantised
+from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised
 from capienza.trace.attention_call import Call, Choice
 from capienza.trace.declared import declared
 from capienza.trace.guesses import Guess, Routing
@@ -180,6 +180,7 @@ def _stage(
     with contextlib.ExitStack() as stack:
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
+            stack.enter_context(norms.fused_on_cuda())
             stack.enter_context(declared())
             choose = _choosing(tracker, chosen)
             stack.enter_context(attention.installed(machine.capability, choose))
