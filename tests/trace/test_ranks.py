@@ -326,6 +326,61 @@ def test_a_rank_on_the_gpu_of_another_is_told() -> None:
     assert [message.code for message in traced(nowhere, lambda _model: None).warnings] == ["trace.rank-not-chosen"]
 
 
+def of_another_backend():
+    model = started()
+    model.group = dist.new_group([0, 1], None, "gloo")
+    return model
+
+
+def made_on_meta():
+    from torch.distributed.fsdp import fully_shard
+
+    started()
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH))
+    fully_shard(model).to_empty(device="cuda")
+    for layer in model:
+        layer.reset_parameters()
+    return model
+
+
+def normalised():
+    started()
+    model = nn.Sequential(nn.Unflatten(1, (4, 8, 8)), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.Flatten())
+    return nn.SyncBatchNorm.convert_sync_batchnorm(model).to("cuda")
+
+
+@pytest.mark.parametrize(
+    ("build", "step"),
+    [
+        (of_another_backend, lambda model: dist.all_reduce(torch.ones(3), group=model.group)),
+        (made_on_meta, lambda model: model(row()).sum().backward()),
+        (normalised, lambda model: model(row()).sum().backward()),
+    ],
+)
+def test_what_programs_of_many_ranks_do_besides(build, step) -> None:
+    assert traced(build, step).gpus[0].gpu == "gpu:1"
+
+
+def test_accelerate_finds_its_gpu() -> None:
+    accelerate = pytest.importorskip("accelerate")
+
+    def build():
+        accelerator = accelerate.Accelerator()
+        model = nn.Linear(WIDTH, WIDTH)
+        return accelerator, *accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+
+    def step(state) -> None:
+        accelerator, model, optimizer = state
+        accelerator.backward(model(row()).sum())
+        optimizer.step()
+
+    found = traced(build, step, rank=None, ranks=(0, 1))
+    for gpu in ("gpu:0", "gpu:1"):
+        assert amounts(found, "optimizer_step_steady", gpu)["communication_buffers"] == MATRIX + WIDTH * FLOAT
+    assert not accelerate.PartialState._shared_state
+
+
 @pytest.mark.parametrize("options", [{"find_unused_parameters": True}, {"static_graph": True}])
 def test_ddp_may_look_for_unused_parameters(options) -> None:
     def build():

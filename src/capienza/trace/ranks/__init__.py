@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from capienza.errors import MissingPartError, template
+from capienza.trace.ranks.libraries import forgotten
 from capienza.trace.ranks.rebind import rebound
 from capienza.trace.ranks.world import World, environment
 from capienza.trace.swap import swapped
@@ -69,6 +70,7 @@ def entered(world: World, tracker: Tracker, mail: Mail, noted: Counter[str]) -> 
         changes += accelerator.changes(tracker.place, world.on_node)
     with contextlib.ExitStack() as stack:
         stack.enter_context(environment(world))
+        stack.enter_context(forgotten())
         stack.enter_context(group.made(told))
         for owner, attribute, value in changes:
             stack.enter_context(swapped(owner, attribute, value))

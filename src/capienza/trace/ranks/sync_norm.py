@@ -28,7 +28,7 @@ def _alike(_tracker: Tracker, _func: Any, args: tuple[Any, ...], _named: dict[st
 
 
 def _reduced(_tracker: Tracker, _func: Any, args: tuple[Any, ...], _named: dict[str, Any]) -> tuple[Any, ...]:
-    """[grad, input, mean, invstd, weight, for the input?, for the weight?, for the bias?]"""
+    """[grad, input, mean, invstd, weight, for the input?, for the weight?, for the bias?]: sums and gradients."""
     x, weight, (for_input, for_weight, for_bias) = args[1], args[4], args[5:8]
     sums = [_channels(x) if for_input else None for _ in range(2)]
     return (
