@@ -452,6 +452,9 @@ def _leave_out_gloo(count: ctypes.CDLL) -> None:
     for name in COLLECTIVES:
         if hasattr(dist.ProcessGroup, name):
             setattr(dist.ProcessGroup, name, outside(getattr(dist.ProcessGroup, name)))
+    from torch.distributed import _functional_collectives as functional
+
+    functional.wait_tensor = settled(functional.wait_tensor)
     dist._broadcast_coalesced = settled(dist._broadcast_coalesced)  # type: ignore[attr-defined]
     dist.Work.wait = settled(dist.Work.wait)  # type: ignore[method-assign]
 

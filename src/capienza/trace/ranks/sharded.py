@@ -1,9 +1,9 @@
 """Device meshes and DTensor on fake tensors: what they compute to find their way is no work of the program.
 
 A mesh is a small tensor of ranks in main memory, whose values are read; it stays a real one. DTensor runs each
-operation once on fake tensors of its own, to learn shapes; their storages are not counted. It takes other ways where it
-sees that it is traced, which a real run does not take, so it is told that it is not; and it moves the state of a
-generator that is not there.
+operation once on fake tensors of its own, to learn shapes; their storages are not counted. Where
+it dispatches it takes other ways when it sees that it is traced, so it is told that it is not; and it moves the state
+of a generator that is not there.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.distributed import _functional_collectives, device_mesh
+from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import _random
+from torch.distributed.tensor import _dispatch, _random
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -31,6 +31,7 @@ def changes() -> list[tuple[Any, str, Any]]:
         *found,
         (DeviceMesh, "__init__", _made(DeviceMesh.__init__)),
         (DeviceMesh, "mesh", property(_outside(vars(DeviceMesh)["mesh"].fget))),
+        (_dispatch, "_are_we_tracing", lambda: False),
         (_random, "_rng_tracker", None),
         (_random.OffsetBasedRNGTracker, "_distribute_region", lambda *_args, **_named: contextlib.nullcontext()),
         (ShardingPropagator, "_propagate_tensor_meta_non_cached", _outside(propagated)),
@@ -38,11 +39,8 @@ def changes() -> list[tuple[Any, str, Any]]:
 
 
 def replacements() -> dict[Any, Any]:
-    """Functions that make a mesh, or ask whether they are traced."""
-    return {
-        device_mesh.init_device_mesh: _outside(device_mesh.init_device_mesh),
-        _functional_collectives._are_we_tracing: lambda: False,
-    }
+    """The function that makes a mesh."""
+    return {device_mesh.init_device_mesh: _outside(device_mesh.init_device_mesh)}
 
 
 def _outside(function: Callable[..., Any]) -> Callable[..., Any]:
