@@ -1,11 +1,11 @@
 """The trace beside the real CPU allocator: bytes after every operation of the second step, and inside operations.
 
-    python bench/trace_truth.py [--types llama,gpt2] [--few] [--out FILE.json]
+    python bench/trace_truth.py [--types llama,gpt2 | --others] [--few] [--out FILE.json]
 
 Sixty causal language models, small, each in fp32 and bf16, AdamW foreach and single-tensor, with and without
-checkpointing, and a generation of 16 tokens; then the models of `--others`. Sizes are those PyTorch asks its CPU
-allocator for. Differences are in percent of the real figure, minus where the trace is under. A raw peak (inside an
-operation) that the trace misses by more than 0.1 % names its operation and that operation's scratch.
+checkpointing, and a generation of 16 tokens; with `--others` thirty-three that see, hear, draw or encode. Sizes are
+those PyTorch asks its CPU allocator for. Differences are in percent of the real figure, minus where the trace is under.
+A raw peak (inside an operation) that the trace misses by more than 0.1 % names its operation and its scratch.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "trace"))
 
 from truth.compare import Job, Row, Worker, compared  # noqa: E402 - support of the tests
+from truth.others import HELD_OUT, KNOWN  # noqa: E402 - support of the tests
 from truth.sample import SIXTY  # noqa: E402 - support of the tests
 
 DTYPES = ("float32", "bfloat16")
@@ -31,18 +32,21 @@ def main() -> None:
     """Print the rows that differ, then the table of each kind of run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--types", default=",".join(SIXTY))
+    parser.add_argument("--others", action="store_true", help="models that are no language models instead")
     parser.add_argument("--few", action="store_true", help="three of the ten runs of each type")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     worker = Worker()
     groups: dict[str, list[Row]] = {}
-    for model_type in asked.types.split(","):
-        asked_runs = [run for run in runs(model_type) if not asked.few or run[0] in FEW]
-        rows = compared(worker, [job for _, job in asked_runs])
-        for (group, _), row in zip(asked_runs, rows, strict=True):
-            groups.setdefault(group, []).append(row)
-            for line in remarks(row):
-                print(f"{group} | {row.name} | {line}", flush=True)
+    try:
+        for name in (*KNOWN, *HELD_OUT) if asked.others else asked.types.split(","):
+            chosen = [run for run in runs(name) if asked.others or not asked.few or run[0] in FEW]
+            for (group, _), row in zip(chosen, compared(worker, [job for _, job in chosen]), strict=True):
+                groups.setdefault(group, []).append(row)
+                for line in remarks(row):
+                    print(f"{group} | {row.name} | {line}", flush=True)
+    except KeyboardInterrupt:
+        print("stopped: the table holds what was run")
     for line in table(groups):
         print(line)
     if asked.out:
@@ -51,6 +55,9 @@ def main() -> None:
 
 def runs(model_type: str) -> Iterator[tuple[str, Job]]:
     """Every run of a type: its group, and what a worker is asked."""
+    if model_type in KNOWN or model_type in HELD_OUT:
+        yield "known models" if model_type in KNOWN else "held-out models", ("other", {"name": model_type})
+        return
     for dtype in DTYPES:
         shared = {"model_type": model_type, "dtype": dtype}
         for foreach, checkpointing in product((True, False), (False, True)):

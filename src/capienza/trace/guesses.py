@@ -18,8 +18,8 @@ from capienza.trace import shadow
 
 aten = torch.ops.aten
 Routing = Literal["balanced", "worst"]
-HOLDS = frozenset({aten.all.default, aten.all.dim, aten.all.dims})
-HOLDS_NOT = frozenset({aten.any.default, aten.any.dim, aten.any.dims})
+HOLDS = frozenset({aten.all.default, aten.all.dim, aten.all.dims, aten._is_all_true.default})
+HOLDS_NOT = frozenset({aten.any.default, aten.any.dim, aten.any.dims, aten._is_any_true.default})
 TURNS = frozenset({aten.logical_not.default, aten.bitwise_not.default})
 KEEPS = frozenset(
     {

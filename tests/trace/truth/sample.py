@@ -20,6 +20,7 @@ FP32_ONLY = {
     "xlstm": "its states are fp32 whatever the model is",
 }
 """They fail for real in bf16."""
+NO_CHECKPOINTING = {"xlm": "the class does not support it"}
 SIXTY = tuple(sorted(Random(6).sample([name for name in MODEL_TYPES if name not in {*NOT_FOR_REAL, *FP32_ONLY}], 60)))
 FAST = ("bart", "dbrx", "gemma2", "gpt2", "llama", "mamba", "qwen3_moe", "qwen3_next")
 """Encoder and decoder, experts in a loop, windows, learned positions, the usual, a state, grouped experts, a hybrid."""
