@@ -19,9 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "trace"))
 
-from truth.compare import Worker  # noqa: E402 - support of the tests
-
-ANSWERS = ("instantiates", "trains", "generates")
+from truth.compare import ANSWERS, Worker, covered  # noqa: E402 - support of the tests
 
 
 def main() -> None:
@@ -48,22 +46,6 @@ def main() -> None:
         print(f"{dtype}: " + ", ".join(f"{counts[name]} {name}" for name in (*ANSWERS, "both")), flush=True)
     if asked.out:
         asked.out.write_text(json.dumps(table, indent=1))
-
-
-def covered(worker: Worker, model_type: str, dtype: str, *, real: bool) -> dict[str, Any]:
-    """The three answers for one type, and why not."""
-    what, device = ("runs", "cpu") if real else ("traces", "cuda")
-    shared = {"model_type": model_type, "dtype": dtype, "device": device}
-    trained, generated = worker.run(what, [("program", shared), ("generation", {**shared, "new_tokens": 4})])
-    reasons = [answer.get("why") or answer.get("error") for answer in (trained, generated)]
-    return {
-        "instantiates": {trained.get("stage"), generated.get("stage")} <= {"step", "done"},
-        "trains": trained.get("stage") == "done",
-        "generates": generated.get("stage") == "done",
-        "why": " | ".join(dict.fromkeys(reason for reason in reasons if reason)),
-        "trained": trained,
-        "generated": generated,
-    }
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ def _line(group: str, rows: list[Row], good: list[Row]) -> str:
     viewed = sum(not row.views_parted for row in good)
     over = max(row.raw for row in good)
     return (
-        f"{group:38} {len(rows):4} {len(rows) - len(good):6} {_quantiles(boundary):>34} {within:9} {based:5} {same:8} "
-        f"{viewed:10} "
+        f"{group:38} {len(rows):4} {len(rows) - len(good):6} {_quantiles(boundary):>34} "
+        f"{within:9} {based:5} {same:8} {viewed:10} "
         f"{_quantiles([abs(row.raw) for row in good]):>34} {over:+6.3f}"
     )
 

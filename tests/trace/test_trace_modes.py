@@ -18,6 +18,8 @@ from capienza.trace.peak import Prediction  # noqa: E402
 pytestmark = pytest.mark.oracle
 WIDTH, ROWS = 128, 32
 HALF, FLOAT = 2, 4
+BLAS = (4096 * 2 + 16 * 8) * 1024
+"""What cuBLAS keeps for a thread from its first product on (kernels_blas); `memory_allocated` counts it too."""
 
 
 def traced(step: Callable[[Any], object], build: Callable[[], Any] = lambda: None, steps: int = 1) -> Prediction:
@@ -86,7 +88,8 @@ def test_casts_of_weights_are_kept_until_autocast_ends() -> None:
 
     traced(step, build)
     # One cast for both products; the results and the cast rows are gone.
-    assert casts == [(WIDTH + ROWS) * WIDTH * FLOAT + WIDTH * WIDTH * HALF, (WIDTH + ROWS) * WIDTH * FLOAT]
+    tensors = BLAS + (WIDTH + ROWS) * WIDTH * FLOAT
+    assert casts == [tensors + WIDTH * WIDTH * HALF, tensors]
 
 
 def scaled(state: Any) -> None:
@@ -114,8 +117,8 @@ def test_loss_scaling_takes_its_scale_and_its_counter_and_says_what_it_assumes()
         held.append(torch.cuda.memory_allocated())
 
     found = traced(step, scaling, steps=2)
-    # The weight, its momentum, the scale and the count of good steps.
-    assert held == [2 * WIDTH * WIDTH * FLOAT + FLOAT + FLOAT] * 2
+    # The weight, its momentum, the scale and the count of good steps; the backward pass is a thread of its own.
+    assert held == [2 * BLAS + 2 * WIDTH * WIDTH * FLOAT + FLOAT + FLOAT] * 2
     assert {(one.answer, one.count) for one in found.guesses} == {("0.0", 2)}
     assert any("foreach_non_finite" in str(op) for op in found.traced.op_names)
 
@@ -203,3 +206,35 @@ def test_flex_attention_is_refused_by_name() -> None:
     for program in (alone, in_a_model):
         with pytest.raises(UsageError, match="flex_attention is not supported"):
             traced(program)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_rms_norm_keeps_its_input_and_one_factor_a_row(dtype: str) -> None:
+    held, kind = [], getattr(torch, dtype)
+
+    def step(_state: object) -> None:
+        norm = torch.nn.RMSNorm(WIDTH, device="cuda", dtype=kind)
+        rows = cuda(4, ROWS, WIDTH, dtype=kind)
+        before = torch.cuda.memory_allocated()
+        out = norm(rows)
+        held.append(torch.cuda.memory_allocated() - before)
+        out.backward(torch.ones_like(out))
+        assert rows.grad.shape == rows.shape
+        assert norm.weight.grad.shape == (WIDTH,)
+
+    found = traced(step)
+    assert held == [4 * ROWS * WIDTH * kind.itemsize + 4 * ROWS * FLOAT]
+    names = [name for name in found.traced.op_names if "rms" in name]
+    assert names == ["aten._fused_rms_norm.default", "aten._fused_rms_norm_backward.default"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_rms_norm_whose_weight_is_of_another_type_is_taken_apart() -> None:
+    def step(_state: object) -> None:
+        functions.rms_norm(cuda(ROWS, WIDTH, dtype=torch.bfloat16), (WIDTH,), cuda(WIDTH))
+        with torch.inference_mode():
+            functions.rms_norm(cuda(ROWS, WIDTH), (WIDTH,), cuda(WIDTH))
+
+    names = traced(step).traced.op_names
+    assert [name for name in names if "rms" in name] == ["aten._fused_rms_norm.default"]
+    assert "aten.rsqrt.default" in names

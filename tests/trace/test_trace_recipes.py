@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 pytest.importorskip("bitsandbytes")
-from truth.compare import Job, Worker, compared
-from truth.recipes import JOBS
+from capienza.trace import predict_peak  # noqa: E402
+from truth.compare import Job, Worker, compared  # noqa: E402
+from truth.recipes import JOBS, RECIPES  # noqa: E402
 
 pytestmark = pytest.mark.oracle
 MOST_PERCENT, MOST_BASE_BYTES = 0.01, 256
@@ -43,3 +44,25 @@ def test_a_recipe_holds_what_the_real_allocator_held(worker: Worker, job: Job) -
         assert row.missing % GENERATOR_BYTES <= MOST_BASE_BYTES
     else:
         assert abs(row.boundary) <= MOST_PERCENT
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("job", [pytest.param(job, id=_id(job)) for job in JOBS])
+def test_a_recipe_runs_on_a_gpu_that_is_not_there(job: Job) -> None:
+    kind, arguments = job
+    build, step = RECIPES[kind](**arguments)
+
+    def built() -> object:
+        with torch.device("cuda"):
+            return build()
+
+    def stepped(state: object) -> None:
+        with torch.device("cuda"):
+            step(state)
+
+    found = predict_peak(built, stepped, device="H100 SXM")
+    # Adafactor reads the norms of weights and updates; what it does with them is arithmetic.
+    assert bool(found.guesses) == arguments["name"].startswith("adafactor torch")
+    phases = [one.phase for one in found.gpus[0].phases]
+    assert phases == ["load", "forward", "backward", "optimizer_step_first", "optimizer_step_steady"]

@@ -58,6 +58,10 @@ ENTRY_LABELS = {
     "recomputed_activations": mark("activations, recomputed"),
     "kernel_scratch": mark("scratch inside kernels"),
     "workspaces": mark("workspaces"),
+    "unsharded_weights": mark("weights gathered from other ranks"),
+    "communication_buffers": mark("communication buffers"),
+    "communication_library": mark("communication library"),
+    "deferred_frees": mark("blocks that wait for a stream"),
     "rounding": mark("rounding to blocks"),
     "cached": mark("cached by the allocator"),
 }
@@ -70,6 +74,8 @@ INPUT_LABELS = {
 }
 
 NEED_LABELS = {
+    "the communication library's settings and links": mark("the communication library's settings and links"),
+    "how far the streams are behind": mark("how far the streams are behind"),
     "model layers": mark("the model's layers"),
     "stored files": mark("the files of the model, or their number format"),
     "a rule that this version does not have": mark("a rule that this version does not have"),

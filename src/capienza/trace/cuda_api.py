@@ -18,6 +18,7 @@ import torch.cuda.nvtx
 from capienza.allocator.events import ALLOC, FREE
 from capienza.errors import UsageError, template
 from capienza.trace.recording import Recording
+from capienza.trace.streams import Place
 from capienza.trace.tracker import Tracker
 
 Change = tuple[Any, str, Any]
@@ -32,6 +33,7 @@ LIBRARIES = frozenset(
         "timm", "triton", "capienza",
     }
 )  # fmt: skip
+GIVES_OUT_WORK = ("torch.distributed", "accelerate")
 
 
 class _Properties:
@@ -42,33 +44,6 @@ class _Properties:
         self.multi_processor_count, self.warp_size, self.regs_per_multiprocessor = 108, 32, 65536
         self.max_threads_per_multi_processor, self.shared_memory_per_block_optin = 2048, 101376
         self.gcnArchName = ""
-
-
-class _Nothing:
-    """A stream or an event: it does nothing and waits for nobody."""
-
-    def __init__(self, *_args: object, **_kwargs: object) -> None:
-        self.cuda_stream = self.device_index = self.stream_id = 0
-        self.device = torch.device("cuda", 0)
-
-    def __enter__(self) -> _Nothing:
-        return self
-
-    def __exit__(self, *_told: object) -> None:
-        return None
-
-    def _nothing(self, *_args: object, **_kwargs: object) -> None:
-        return None
-
-    def query(self) -> bool:
-        """It is done."""
-        return True
-
-    def elapsed_time(self, _other: object) -> float:
-        """No time passes."""
-        return 0.0
-
-    record = wait = synchronize = wait_stream = wait_event = record_event = _nothing
 
 
 class _Graph:
@@ -97,26 +72,26 @@ class _Generator(torch.Generator, metaclass=_IsGenerator):
 class _Memory:
     """What a program asks of its memory: bytes that live, and the most since they were last reset."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+    def __init__(self, recording: Recording, place: Place) -> None:
+        self.recording, self.place = recording, place
         self.begins: dict[int, int] = {}
 
     def live(self, *device: Any, **named: Any) -> int:
         """Of that device."""
-        return self._read(_index(*device, **named))[0]
+        return self._read(self.place.index(*(device or named.values() or (None,))))[0]
 
     def most(self, *device: Any, **named: Any) -> int:
         """Of that device, since the last reset."""
-        return self._read(_index(*device, **named))[1]
+        return self._read(self.place.index(*(device or named.values() or (None,))))[1]
 
     def reset(self, *device: Any, **named: Any) -> None:
         """From here on."""
-        index = _index(*device, **named)
+        index = self.place.index(*(device or named.values() or (None,)))
         self.begins[index] = len(self.recording.events.get(index, ()))
 
     def stats(self, *device: Any, **named: Any) -> dict[str, int]:
         """What is known of them; the others are 0, as on a card where nothing of the kind has happened."""
-        live, most = self._read(_index(*device, **named))
+        live, most = self._read(self.place.index(*(device or named.values() or (None,))))
         found: dict[str, int] = defaultdict(int)
         for kind in ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes"):
             found |= {f"{kind}.all.current": live, f"{kind}.all.peak": most}
@@ -133,10 +108,9 @@ class _Memory:
         return live, most if begin < len(self.recording.events.get(index, ())) else live
 
 
-def _index(device: Any = None) -> int:
-    if device is None:
-        return 0
-    return device if isinstance(device, int) else torch.device(device).index or 0
+def _works_alone(caller: str) -> bool:
+    """A library would look for more than there is; those that give out work have to see the GPUs."""
+    return caller.partition(".")[0] in LIBRARIES and not caller.startswith(GIVES_OUT_WORK)
 
 
 def _nothing(*_args: object, **_kwargs: object) -> None:
@@ -144,18 +118,17 @@ def _nothing(*_args: object, **_kwargs: object) -> None:
 
 
 def _for_programs(yes: Any, real: Callable[..., Any]) -> Callable[..., Any]:
-    """A program that chooses its device is to choose the GPU; a library would look for more than there is."""
+    """A program that chooses its device is to choose the GPU."""
 
     def answer() -> Any:
-        caller = sys._getframe(1).f_globals.get("__name__", "")
-        return real() if caller.partition(".")[0] in LIBRARIES else yes
+        return real() if _works_alone(sys._getframe(1).f_globals.get("__name__", "")) else yes
 
     return answer
 
 
 def changes(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> list[Change]:
     """What is changed for the program to meet that card."""
-    cuda, memory = torch.cuda, _Memory(tracker.recording)
+    cuda, memory = torch.cuda, _Memory(tracker.recording, tracker.place)
     properties, empty_cache = _Properties(name, capability, total_bytes), torch.cuda.empty_cache
 
     def emptied() -> None:
@@ -173,7 +146,6 @@ def changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
         "get_device_capability": lambda *_args: capability,
         "get_device_properties": lambda *_args: properties,
         "get_device_name": lambda *_args: name,
-        "current_device": lambda: 0,
         "mem_get_info": lambda *device: (max(0, total_bytes - memory.live(*device)), total_bytes),
         "memory_allocated": memory.live,
         "memory_reserved": memory.live,
@@ -187,26 +159,19 @@ def changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
         "empty_cache": emptied,
         "get_rng_state": state,
         "get_rng_state_all": lambda: [state()],
-        # A device is a place, and there is one kind of them.
-        "device": contextlib.nullcontext,
-        "device_of": contextlib.nullcontext,
         "CUDAGraph": _Graph,
         "graph": _Graph,
         "make_graphed_callables": _Graph,
     }
     silent = (
-        "synchronize", "set_device", "ipc_collect", "_lazy_init", "init", "set_per_process_memory_fraction",
+        "synchronize", "ipc_collect", "_lazy_init", "init", "set_per_process_memory_fraction",
         "set_rng_state", "set_rng_state_all", "reset_accumulated_memory_stats",
     )  # fmt: skip
-    streams = ("Stream", "Event", "current_stream", "default_stream", "stream", "set_stream")
     return [
         *((cuda, attribute, answer) for attribute, answer in answers.items()),
         *((cuda, attribute, _nothing) for attribute in silent),
-        *((cuda, attribute, _Nothing) for attribute in streams),
         *((cuda.nvtx, attribute, _nothing) for attribute in ("range_push", "range_pop", "mark")),
         (cuda.nvtx, "range", lambda *_args, **_kwargs: contextlib.nullcontext()),
-        # A stream of `_Nothing` is none that C++ knows.
-        (torch.Tensor, "record_stream", _nothing),
         (torch, "Generator", _Generator),
         # autocast("cuda") switches itself off without CUDA.
         (torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),

@@ -35,14 +35,13 @@ A_READING = template(
 )
 
 
-def entries_of(recording: Recording, device: int, found: Replay) -> list[Entry]:
-    """The entries of one GPU."""
+def entries_of(recording: Recording, device: int, gpu: str, found: Replay) -> list[Entry]:
+    """The entries of one GPU, by its number in the recording and its name in the ledger."""
     named = holders.categories(recording, device)
     highest: dict[str, Peaks] = {}
     for span in found.phases:
         if span.name and (span.name not in highest or span.allocated_bytes > highest[span.name].allocated_bytes):
             highest[span.name] = span
-    gpu = f"gpu:{device}"
     entries: list[Entry] = []
     for name, span in highest.items():
         reserved = max(one.reserved_bytes for one in found.phases if one.name == name)

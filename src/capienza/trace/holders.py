@@ -100,4 +100,14 @@ def _category(recording: Recording, block: int, passes: list[int]) -> str:
 
 def _is_made(op: str) -> bool:
     """Did it come from nothing, or from the host?"""
-    return op.split(".")[1] in ("randint", "randn", "rand", "arange", "zeros", "ones", "full", "_to_copy", "empty")
+    return op.partition(".")[2].partition(".")[0] in (
+        "randint",
+        "randn",
+        "rand",
+        "arange",
+        "zeros",
+        "ones",
+        "full",
+        "_to_copy",
+        "empty",
+    )

@@ -20,7 +20,7 @@ from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
-from capienza.trace import cuda_api, outside, quantised, recurrent
+from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -41,6 +41,7 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
             undo.enter_context(swapped(owner, attribute, value))
         undo.enter_context(outside.kept())
+        undo.callback(tracker.place.leave)
         undo.enter_context(_foreach())
         undo.enter_context(made_from_fakes())
         yield
@@ -128,9 +129,10 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.nn.attention.flex_attention, FLEX, refuse_flex),
         *outside.changes(tracker, refuse),
     ]
-    if tracker.device_type == "cuda":
-        changes += [*cuda_api.changes(tracker, name, capability, total_bytes), *recurrent.changes()]
-    return changes
+    if tracker.device_type != "cuda":
+        return changes
+    changes += cuda_api.changes(tracker, name, capability, total_bytes)
+    return [*changes, *recurrent.changes(), *streams.changes(tracker.place)]
 
 
 def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -139,8 +141,10 @@ def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def one_hot(tokens: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if num_classes < 1 or not isinstance(tokens, FakeTensor):
             return real(tokens, num_classes)
-        if tokens.device.type == "cpu":  # where it looks for the largest value
-            torch.aminmax(tokens)
+        if tokens.device.type == "cpu":  # where it reads the bounds, to refuse what lies outside
+            for bound, value in zip(tuple(torch.aminmax(tokens)), (0, num_classes - 1), strict=True):
+                shadow.give(bound, shadow.scalar(value))
+                bound.item()
         found: torch.Tensor = torch.zeros((*tokens.shape, num_classes), dtype=tokens.dtype, device=tokens.device)
         return found.scatter_(-1, tokens.unsqueeze(-1), 1)
 

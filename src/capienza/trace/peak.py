@@ -8,8 +8,8 @@ the program to end, found by running its events through the allocator again and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,12 +17,17 @@ from capienza.allocator.capacity import SmallestCapacity, smallest_capacity_byte
 from capienza.allocator.result import Peaks, Replay
 from capienza.allocator.settings import Settings
 from capienza.errors import Message
+from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger
 from capienza.trace import holders
 from capienza.trace.entries import entries_of
 from capienza.trace.guesses import Guess, Routing
 from capienza.trace.holders import Holder
 from capienza.trace.machine import Machine, machine_of
+from capienza.trace.ranks import unseen
+from capienza.trace.ranks.cards import own_gpu
+from capienza.trace.ranks.run import traces
+from capienza.trace.ranks.world import worlds_of
 from capienza.trace.run import CPU, CUDA, Traced, trace
 from capienza.trace.tracker import Progress
 
@@ -75,6 +80,9 @@ class Prediction(msgspec.Struct, frozen=True):
     """What no fake kernel shows and no table holds: it is missing from every figure."""
     warnings: tuple[Message, ...]
     traced: Traced
+    """Of several ranks, that of the one that needs most."""
+    ranks: tuple[Prediction, ...] = ()
+    """Each rank that was traced, by itself; empty for a program of one process."""
 
     @property
     def allocated_bytes(self) -> int:
@@ -98,6 +106,9 @@ def predict_peak(
     most_ops: int = MOST_OPS,
     most_seconds: float = MOST_SECONDS,
     progress: Progress | None = None,
+    world_size: int | None = None,
+    rank: int | None = None,
+    ranks: Sequence[int] | None = None,
 ) -> Prediction:
     """Run `build()` once and `step(state)` so many times on fake tensors, and say what a `device` would hold.
 
@@ -106,48 +117,76 @@ def predict_peak(
     PYTORCH_ALLOC_CONF. With the device "cpu" the program is one for main memory, and `requested_bytes` is what
     PyTorch's allocator there counts. Raises `UsageError` for a card whose kernels are not known or a program that
     uses no `cuda`, `InputError` for a program that stops or does not end.
+
+    With a `world_size` the program is one process of so many: it finds the environment of torchrun and a process group
+    that answers every collective at once, and `rank` (0 unless given) is traced, or each of `ranks` in turn, for each
+    of which `build` is called. The GPU of rank 3 is "gpu:3". What the communication library holds is not seen: it is
+    an unknown entry.
     """
+    worlds = worlds_of(world_size, rank, ranks)
     machine = HOST if device == CPU else machine_of(device)
-    traced = trace(
-        build,
-        step,
-        steps=steps,
-        machine=machine,
-        device_type=CPU if device == CPU else CUDA,
-        routing=routing,
-        most_ops=most_ops,
-        most_seconds=most_seconds,
-        progress=progress,
-    )
-    return predicted(traced, machine.name, settings)
+    options: dict[str, Any] = {
+        "steps": steps,
+        "machine": machine,
+        "device_type": CPU if device == CPU else CUDA,
+        "routing": routing,
+        "most_ops": most_ops,
+        "most_seconds": most_seconds,
+        "progress": progress,
+    }
+    if not worlds:
+        return predicted(trace(build, step, **options), machine.name, settings)
+    return joined([predicted(one, machine.name, settings) for one in traces(build, step, worlds, **options)])
 
 
 def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Prediction:
-    """What a trace says of the memory of its devices."""
+    """What a trace says of the memory of its devices; of a rank, on its own GPU."""
+    recording = traced.recording
+    names, strays = own_gpu(traced)
     found = {
-        index: smallest_capacity_bytes(events, settings, traced.recording.phases)
-        for index, events in sorted(traced.recording.events.items())
+        index: smallest_capacity_bytes(events, settings, recording.phases)
+        for index, events in sorted(recording.events.items())
+        if index in names
     }
-    gpus = tuple(_gpu(traced, index, one) for index, one in found.items())
-    entries = tuple(
-        entry for index, one in found.items() for entry in entries_of(traced.recording, index, one.unlimited)
-    )
+    gpus = tuple(_gpu(traced, index, names[index], one) for index, one in found.items())
+    entries: list[Entry] = []
+    for index, one in found.items():
+        seen = entries_of(recording, index, names[index], one.unlimited)
+        phases = tuple(dict.fromkeys(phase for entry in seen for phase in entry.phases))
+        entries += [*seen, *unseen.entries_of(traced.unknown, names[index], phases)]
     return Prediction(
         device=device,
-        ledger=Ledger(entries=entries, gpus=tuple(gpu.gpu for gpu in gpus)),
+        ledger=Ledger(entries=tuple(entries), gpus=tuple(gpu.gpu for gpu in gpus)),
         gpus=gpus,
         guesses=traced.guesses,
         kernels=traced.kernels,
         assumed=traced.assumed,
         unknown=traced.unknown,
-        warnings=traced.warnings,
+        warnings=traced.warnings + strays,
         traced=traced,
     )
 
 
-def _gpu(traced: Traced, index: int, least: SmallestCapacity) -> GpuPeak:
+def joined(found: Sequence[Prediction]) -> Prediction:
+    """Several ranks as one: their GPUs, and of what was assumed everything once."""
+    most = max(found, key=lambda one: one.reserved_bytes)
+    return msgspec.structs.replace(
+        most,
+        ledger=Ledger(
+            entries=tuple(entry for one in found for entry in one.ledger.entries),
+            gpus=tuple(gpu for one in found for gpu in one.ledger.gpus),
+        ),
+        gpus=tuple(gpu for one in found for gpu in one.gpus),
+        guesses=tuple(dict.fromkeys(guess for one in found for guess in one.guesses)),
+        unknown=tuple(dict.fromkeys(message for one in found for message in one.unknown)),
+        warnings=tuple(dict.fromkeys(message for one in found for message in one.warnings)),
+        ranks=tuple(found),
+    )
+
+
+def _gpu(traced: Traced, index: int, name: str, least: SmallestCapacity) -> GpuPeak:
     found = least.unlimited
-    name, peaks = f"gpu:{index}", found.peaks
+    peaks = found.peaks
     named = holders.categories(traced.recording, index)
     return GpuPeak(
         gpu=name,

@@ -44,7 +44,7 @@ class Recording(msgspec.Struct):
         for events in self.events.values():
             events.append((MARK, len(self.phases) - 1, 0, STREAM))
 
-    def allocate(self, size_bytes: int, device: int, module: str, category: str, op: str) -> int:
+    def allocate(self, size_bytes: int, device: int, module: str, category: str, op: str, stream: int = STREAM) -> int:
         """A block is born; its number."""
         events, block = self.of(device), len(self.sizes)
         self.sizes.append(size_bytes)
@@ -55,7 +55,7 @@ class Recording(msgspec.Struct):
         self.categories.append(category)
         self.ops.append(op)
         self.phase_of.append(len(self.phases) - 1)
-        events.append((ALLOC, block, size_bytes, STREAM))
+        events.append((ALLOC, block, size_bytes, stream))
         return block
 
     def free(self, block: int) -> None:

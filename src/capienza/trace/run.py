@@ -15,17 +15,19 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import capienza.trace.in_place
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import attention, attention_packages, guard, patches, probe, quantised
+from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised
 from capienza.trace.attention_call import Call, Choice
+from capienza.trace.declared import declared
 from capienza.trace.guesses import Guess, Routing
 from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import CACHE, Scene
-from capienza.trace.tracker import Progress, TraceLimit, Tracker
+from capienza.trace.tracker import Progress, TraceLimit, Tracker, plain
 
 State = TypeVar("State")
 CUDA, CPU = "cuda", "cpu"
@@ -70,6 +72,8 @@ class Traced(msgspec.Struct):
     unknown: tuple[Message, ...]
     warnings: tuple[Message, ...]
     seconds: float
+    rank: int | None = None
+    """Which of several processes it was."""
 
 
 def trace(
@@ -83,9 +87,11 @@ def trace(
     most_ops: int = 0,
     most_seconds: float = 0,
     progress: Progress | None = None,
+    around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None = None,
 ) -> Traced:
     """Build the program's state and run its step so many times, all on fake tensors.
 
+    `around` is put in place before the program is built, and taken away after it.
     Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
     with an error or does not end.
     """
@@ -94,7 +100,7 @@ def trace(
     if not _one_at_a_time.acquire(blocking=False):
         raise UsageError(ONCE())
     try:
-        return _traced(build, step, steps, machine, device_type, routing, most_ops, most_seconds, progress)
+        return _traced(build, step, steps, machine, device_type, routing, most_ops, most_seconds, progress, around)
     finally:
         _one_at_a_time.release()
 
@@ -109,6 +115,7 @@ def _traced(
     most_ops: int,
     most_seconds: float,
     progress: Progress | None,
+    around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None,
 ) -> Traced:
     warnings = []
     wanted = device_type
@@ -122,7 +129,7 @@ def _traced(
     began = time.monotonic()
     _running.append(tracker)
     try:
-        with _stage(tracker, machine, chosen):
+        with _stage(tracker, machine, chosen, around):
             _play(tracker, build, step, steps)
             scene.label()
     except TraceLimit:
@@ -190,11 +197,18 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
 
 
 @contextlib.contextmanager
-def _stage(tracker: Tracker, machine: Machine, chosen: Counter[str]) -> Iterator[None]:
+def _stage(
+    tracker: Tracker,
+    machine: Machine,
+    chosen: Counter[str],
+    around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None,
+) -> Iterator[None]:
     """Everything that has to be in place; all of it is taken away again."""
     with contextlib.ExitStack() as stack:
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
+            stack.enter_context(norms.fused_on_cuda())
+            stack.enter_context(declared())
             choose = _choosing(tracker, chosen)
             stack.enter_context(attention.installed(machine.capability, choose))
             stack.enter_context(attention_packages.installed(machine.capability, choose))
@@ -202,6 +216,8 @@ def _stage(tracker: Tracker, machine: Machine, chosen: Counter[str]) -> Iterator
         stack.enter_context(_quiet())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
+        if around is not None:
+            stack.enter_context(around(tracker))
         stack.enter_context(tracker.scene.watching())
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(tracker)
@@ -253,11 +269,12 @@ def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]
     categories, modules = tracker.recording.categories, tracker.recording.modules
 
     def mark(tensor: torch.Tensor, category: str, module: str | None) -> None:
-        block = tracker.block_of(tensor)
-        if block is not None:
-            categories[block] = category
-            if module is not None:
-                modules[block] = module
+        for inner in plain(tensor):
+            block = tracker.block_of(inner)
+            if block is not None:
+                categories[block] = category
+                if module is not None:
+                    modules[block] = module
 
     return mark
 

@@ -24,6 +24,7 @@ PARAMETER, GRADIENT, STATE, BUFFER = "parameter", "gradient", "optimizer_state",
 INPUT, FORWARD, BACKWARD, RECOMPUTED = "input", "forward", "backward", "recomputed"
 UPDATE, LOADING, CACHE = "update", "loading", "kv_cache"
 SCRATCH, WORKSPACE = "kernel_scratch", "workspaces"
+UNSHARDED, COMMUNICATION = "unsharded_weights", "communication_buffers"
 _UPDATES = (Phase.OPTIMIZER_STEP_FIRST, Phase.OPTIMIZER_STEP_STEADY)
 
 
@@ -36,6 +37,8 @@ class Scene:
         self.has_begun = False
         """The state is built, and the first step runs."""
         self.told: list[str] = []
+        self.purposes: list[str] = []
+        """What is made now is for the last of these."""
         self.stack: list[str] = []
         self.roots: list[torch.nn.Module] = []
         self.optimizers: list[torch.optim.Optimizer] = []
@@ -82,6 +85,8 @@ class Scene:
 
     def category(self) -> str:
         """What a storage that is born now is taken for, until something is known of it."""
+        if self.purposes:
+            return self.purposes[-1]
         if self.in_backward():
             return RECOMPUTED if torch.is_grad_enabled() else BACKWARD
         if self.phase == Phase.LOAD:
@@ -102,6 +107,15 @@ class Scene:
             self.told.pop()
             if before != Phase.LOAD or not self.has_begun:
                 self.enter(before)
+
+    @contextlib.contextmanager
+    def making(self, purpose: str) -> Iterator[None]:
+        """What is made inside is for that."""
+        self.purposes.append(purpose)
+        try:
+            yield
+        finally:
+            self.purposes.pop()
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:

@@ -75,6 +75,12 @@ def give(tensor: torch.Tensor, value: torch.Tensor) -> None:
     tensor._capienza_shadow = value  # type: ignore[attr-defined]
 
 
+def scalar(value: int) -> torch.Tensor:
+    """A companion of one number."""
+    with torch._C._DisableTorchDispatch():
+        return torch.tensor(value)
+
+
 def forget(tensor: torch.Tensor) -> None:
     """Something whose values are not known was written to it: its views do not know them either."""
     value: torch.Tensor | None = getattr(tensor, "_capienza_shadow", None)

@@ -44,8 +44,16 @@ def normed_backward(_tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs:
     return (torch.empty_like(gradient, memory_format=torch.contiguous_format), *found[1:])
 
 
+def batch_normed_backward(_tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`native_batch_norm_backward`: no gradient is made that is not asked for (Normalization.cpp, Normalization.cu)."""
+    found = func(*args, **kwargs)
+    asked = kwargs.get("output_mask", args[-1])
+    return tuple(one if wanted else None for one, wanted in zip(found, asked, strict=True))
+
+
 HANDLERS.update(
     {
+        aten.native_batch_norm_backward.default: batch_normed_backward,
         aten._grouped_mm.default: grouped_product,
         aten.native_layer_norm_backward.default: normed_backward,
     }

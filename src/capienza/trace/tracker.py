@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from capienza.errors import Message, template
 from capienza.trace import guesses, quantised, shadow
@@ -25,6 +25,7 @@ from capienza.trace.kernels_call import PERSISTENT, Card
 from capienza.trace.recording import Recording
 from capienza.trace.repeats import Repeats
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
+from capienza.trace.streams import Place
 
 aten = torch.ops.aten
 PRIM_DEVICE = torch.ops.prim.device.default
@@ -107,6 +108,7 @@ class Tracker(TorchDispatchMode):
         super().__init__()
         self.device_type = device_type
         self.scene = scene
+        self.place = Place()
         self.recording: Recording = scene.recording
         self.guesses = Guesses(routing)
         self.lives: dict[int, _Life] = {}
@@ -183,8 +185,9 @@ class Tracker(TorchDispatchMode):
             return life.block
         life = _Life(storage, self._died)
         life.key = key
+        index, scene = device.index or 0, self.scene
         life.block = self.recording.allocate(
-            storage.nbytes(), device.index or 0, self.scene.module_now(), self.scene.category(), str(func)
+            storage.nbytes(), index, scene.module_now(), scene.category(), str(func), self.place.stream(index)
         )
         self.lives[key] = life
         return life.block
@@ -197,8 +200,9 @@ class Tracker(TorchDispatchMode):
         recording, block, size = self.recording, life.block, storage.nbytes()
         if recording.sizes[block] == size:
             return
+        index, category = recording.devices[block], recording.categories[block]
         life.block = recording.allocate(
-            size, recording.devices[block], self.scene.module_now(), recording.categories[block], "resize_"
+            size, index, self.scene.module_now(), category, "resize_", self.place.stream(index)
         )
         recording.free(block)
 
@@ -272,11 +276,12 @@ class Tracker(TorchDispatchMode):
         if kind is None:
             kind = self._kinds[func] = _kind(func)
         if kind == WRITES:
-            self._written(func, args, kwargs)
+            self.written(func, args, kwargs)
         elif kind == MAKES or (kind == MAPS and _may_be_known(out) and _may_map(func, args)):
             self._mapped(func, args, kwargs, out)
 
-    def _written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What an operation in place did to companions."""
         written = (args[place] if place < len(args) else kwargs.get(name) for place, name in _writes(func))
         targets = [one for one in shadow.tensors_in(written) if shadow.of(one) is not None]
         if targets and (func in shadow.RANDOM or shadow.run(func, args, kwargs) is shadow.UNKNOWN):
@@ -338,6 +343,18 @@ def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
         if isinstance(one, list | tuple):
             return bool(one) and isinstance(one[0], torch.Tensor) and shadow.of(one[0]) is not None
     return False
+
+
+def plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that hold the storage of one that is made of others, as a distributed one is."""
+    made_of: Any = tensor
+    if is_traceable_wrapper_subclass(made_of):
+        for name in made_of.__tensor_flatten__()[0]:
+            inner = getattr(made_of, name)
+            if isinstance(inner, torch.Tensor):
+                yield from plain(inner)
+    else:
+        yield tensor
 
 
 @functools.cache

@@ -16,6 +16,9 @@ Job = tuple[str, dict[str, Any]]
 """The kind of a program and its arguments."""
 
 
+ANSWERS = ("instantiates", "trains", "generates")
+
+
 class Row(NamedTuple):
     """One program, real and traced; differences in percent of the real figure, positive where the trace is over."""
 
@@ -44,7 +47,7 @@ class Worker:
     def __init__(self) -> None:
         environment = os.environ | {
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(SOURCES),
+            "PYTHONPATH": os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")]),
             "TOKENIZERS_PARALLELISM": "false",
         }
         self._child = subprocess.Popen(
@@ -76,6 +79,22 @@ def compared(worker: Worker, jobs: Sequence[Job]) -> list[Row]:
     names = [str(arguments.get("model_type") or arguments.get("name")) for _, arguments in jobs]
     found = zip(names, worker.run("real", jobs), worker.run("traced", jobs), strict=True)
     return [_row(name, real, traced) for name, real, traced in found]
+
+
+def covered(worker: Worker, model_type: str, dtype: str, *, real: bool) -> dict[str, Any]:
+    """The three answers for one type, and why not."""
+    what, device = ("runs", "cpu") if real else ("traces", "cuda")
+    shared = {"model_type": model_type, "dtype": dtype, "device": device}
+    trained, generated = worker.run(what, [("program", shared), ("generation", {**shared, "new_tokens": 4})])
+    reasons = [answer.get("why") or answer.get("error") for answer in (trained, generated)]
+    return {
+        "instantiates": {trained.get("stage"), generated.get("stage")} <= {"step", "done"},
+        "trains": trained.get("stage") == "done",
+        "generates": generated.get("stage") == "done",
+        "why": " | ".join(dict.fromkeys(reason for reason in reasons if reason)),
+        "trained": trained,
+        "generated": generated,
+    }
 
 
 def _row(name: str, real: dict[str, Any], traced: dict[str, Any]) -> Row:

@@ -108,6 +108,3 @@ def generation(
         )
 
     return build, step
-
-
-PROGRAMS: dict[str, Callable[..., Program]] = {"program": program, "generation": generation}

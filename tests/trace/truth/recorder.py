@@ -115,10 +115,7 @@ def traced(program: Program, steps: int = 2) -> Curve:
         starts.append((len(tracker.op_names), len(tracker.recording.events[0])))
         step(state)
 
-    with (
-        mock.patch.object(torch, "get_rng_state", _stashed),
-        mock.patch.object(torch, "set_rng_state", return_value=None),
-    ):
+    with mock.patch.multiple(torch, get_rng_state=_stashed, set_rng_state=_put_back):
         found = run.trace(build, counted, steps=steps, machine=NO_CARD, device_type=run.CPU)
     live = _live(found.recording.events[0])
     first_op, first_event = starts[-1]
@@ -151,6 +148,10 @@ def _stashed() -> torch.Tensor:
     tracker.op_names.pop()
     tracker.op_ends.pop()
     return state
+
+
+def _put_back(_state: torch.Tensor) -> None:
+    """It has no values to put back."""
 
 
 def _live(events: list[tuple[int, int, int, int]]) -> list[int]:

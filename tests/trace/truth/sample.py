@@ -21,3 +21,5 @@ FP32_ONLY = {
 }
 """They fail for real in bf16."""
 SIXTY = tuple(sorted(Random(6).sample([name for name in MODEL_TYPES if name not in {*NOT_FOR_REAL, *FP32_ONLY}], 60)))
+FAST = ("bart", "dbrx", "gemma2", "gpt2", "llama", "mamba", "qwen3_moe", "qwen3_next")
+"""Encoder and decoder, experts in a loop, windows, learned positions, the usual, a state, grouped experts, a hybrid."""

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from truth import coverage, recorder
-from truth.programs import PROGRAMS
+from truth.others import other
+from truth.programs import Program, generation, program
 from truth.recipes import RECIPES
 
 LIMIT_SECONDS = 600
@@ -77,6 +79,7 @@ def _done(what: str, kind: str, arguments: dict[str, Any]) -> Any:
         return {"error": coverage.told(error)}
 
 
+PROGRAMS: dict[str, Callable[..., Program]] = {"program": program, "generation": generation, "other": other}
 WAYS = {
     "real": recorder.real,
     "traced": recorder.traced,
