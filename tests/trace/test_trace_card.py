@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -180,3 +183,54 @@ def test_italian_is_complete(capienza, card) -> None:
     assert outcome.code == 0, outcome.err
     assert "storages" not in outcome.out
     assert "Assumed" not in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"auto_map": {"AutoModelForCausalLM": "modeling_own.Own"}}, "trace.own-code"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "trace.unpacked"),
+    ],
+)
+def test_what_the_program_does_not_follow_of_the_model_is_told(card, more: dict, code: str) -> None:
+    from capienza.api.models import model_of
+    from capienza.api.sizing import read_card
+    from capienza.trace.cards.recipe import recipe_of
+
+    path = card(training())
+    read = read_card(path)
+    config = model_of(read).artifact.config
+    assert code not in [one.code for one in recipe_of(read, config, None).assumed]
+    assert code in [one.code for one in recipe_of(read, config | more, None).assumed]
+
+
+@pytest.mark.parametrize("place", [".", "no-folder/trace.pickle"])
+def test_a_place_for_the_snapshot_that_cannot_be_is_told_before_the_trace(
+    capienza, card, tmp_path: Path, place: str, monkeypatch
+) -> None:
+    from capienza.trace.cards import trace
+
+    monkeypatch.setattr(trace, "trace_recipe", lambda *_args, **_named: pytest.fail("it ran"))
+    outcome = capienza("trace", card(training()), "--gpu", GPU, "--snapshot", tmp_path / place)
+    assert outcome.code == 4
+    assert "Give the path of a file" in outcome.err or "cannot be written" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ("raise ModuleNotFoundError('none', name='torch')", "torch is not installed"),
+        ("raise OSError('libtorch.so: cannot open')", "cannot be loaded: libtorch.so"),
+    ],
+)
+def test_without_a_torch_that_loads_a_part_is_missing(card, tmp_path: Path, fails: str, says: str) -> None:
+    (tmp_path / "torch.py").write_text(fails)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", "from capienza.cli.main import main; main()", "trace", card(training()), "--gpu", GPU],
+        env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

@@ -10,6 +10,7 @@ from capienza.api.models import model_of
 from capienza.api.sizing import read_card
 from capienza.card.model import Card
 from capienza.errors import MissingPartError, UsageError, template
+from capienza.files import check_place
 
 if TYPE_CHECKING:
     from capienza.trace.cards.trace import CardTrace
@@ -19,6 +20,11 @@ NO_TORCH = template(
     "trace.no-torch",
     "a trace runs the program itself, and {name} is not installed",
     "pip install 'capienza[trace]'; without it `capienza size` gives the analytic figures",
+)
+BROKEN_TORCH = template(
+    "trace.broken-torch",
+    "torch is installed and cannot be loaded: {reason}",
+    "install it again: pip install --force-reinstall torch",
 )
 FEW_STEPS = template(
     "trace.few-steps", "expected a number of steps from 1, got {steps}", "two: the second is the steady one"
@@ -39,11 +45,15 @@ def trace(
     `gpu` is a name of the catalogue, or "cpu" for a run in main memory; `settings` are those of PYTORCH_ALLOC_CONF,
     else the card's `allocator`. `snapshot` is a file that PyTorch's memory viewer opens.
 
-    Raises `MissingPartError` without torch or transformers, `UsageError` for what the card leaves open or a card of
-    the catalogue whose kernels are not known, `InputError` for a model that cannot be traced.
+    Raises `MissingPartError` without torch or transformers, `UnreachableError` where the file cannot be
+    written, `UsageError` for what the card leaves open or a card of the catalogue whose kernels are not known,
+    `InputError` for a model that cannot be traced.
     """
     if steps < 1:
         raise UsageError(FEW_STEPS(steps=steps))
+    if snapshot is not None:
+        # Found out now, not when the trace is done.
+        check_place(Path(snapshot))
     read = read_card(card)
     model = model_of(read)
     try:
@@ -53,6 +63,8 @@ def trace(
         if (error.name or "").partition(".")[0] == "capienza":
             raise
         raise MissingPartError(NO_TORCH(name=error.name or "torch")) from error
+    except OSError as error:
+        raise MissingPartError(BROKEN_TORCH(reason=str(error))) from error
     from capienza.allocator.settings import parse_settings
     from capienza.predict.model import stored_format
 

@@ -14,14 +14,13 @@ from typing import Any
 
 import torch
 import torch._dynamo
-import torch.cuda.amp.common
 import torch.nn.attention.flex_attention
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
-from capienza.trace import quantised, shadow, streams
+from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -32,25 +31,7 @@ NOT_TRACED = template(
     "{name} is not supported: what it would compile cannot be traced",
     "trace the program without it; its peak is then that of eager mode",
 )
-LIBRARIES = frozenset(
-    {
-        "torch", "torchvision", "torchaudio", "transformers", "accelerate", "peft", "bitsandbytes", "diffusers", "trl",
-        "timm", "triton", "capienza",
-    }
-)  # fmt: skip
-GIVES_OUT_WORK = ("torch.distributed", "accelerate")
-"""Libraries that have to see the GPUs."""
 FLEX = "flex_attention"
-
-
-class _Properties:
-    """What `torch.cuda.get_device_properties` tells, as far as programs ask."""
-
-    def __init__(self, name: str, capability: tuple[int, int], total_bytes: int) -> None:
-        self.name, (self.major, self.minor), self.total_memory = name, capability, total_bytes
-        self.multi_processor_count, self.warp_size, self.regs_per_multiprocessor = 108, 32, 65536
-        self.max_threads_per_multi_processor, self.shared_memory_per_block_optin = 2048, 101376
-        self.gcnArchName = ""
 
 
 @contextlib.contextmanager
@@ -59,6 +40,7 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
     with contextlib.ExitStack() as undo:
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
             undo.enter_context(swapped(owner, attribute, value))
+        undo.enter_context(outside.kept())
         undo.callback(tracker.place.leave)
         undo.enter_context(_foreach())
         undo.enter_context(made_from_fakes())
@@ -108,15 +90,10 @@ def in_libraries(scene: Scene) -> Iterator[None]:
 
 
 def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> list[tuple[Any, str, Any]]:
-    recording = tracker.recording
-
     def resize(storage: torch.UntypedStorage, size: int) -> Any:
         answer = real_resize(storage, size)
         tracker.resize(storage)
         return answer
-
-    def live(*_device: object) -> int:
-        return sum(recording.sizes[life.block] for life in tracker.lives.values())
 
     def swap(first: torch.Tensor, second: torch.Tensor) -> None:
         if not (isinstance(first, FakeTensor) and isinstance(second, FakeTensor)):
@@ -129,11 +106,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
             first.__dict__, second.__dict__ = second.__dict__, first.__dict__
             torch._C._swap_tensor_impl(first, second)
 
-    def is_available() -> bool:
-        """A program that chooses its device is to choose the GPU; a library would look for more than there is."""
-        caller = sys._getframe(1).f_globals.get("__name__", "")
-        return caller.startswith(GIVES_OUT_WORK) or caller.partition(".")[0] not in LIBRARIES
-
     def refuse(what: object = None, *_args: object, **_kwargs: object) -> Any:
         is_flex = getattr(what, "__module__", "") == torch.nn.attention.flex_attention.__name__
         raise UsageError(NOT_TRACED(name=FLEX if is_flex else "torch.compile"))
@@ -142,16 +114,6 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         raise UsageError(NOT_TRACED(name=FLEX))
 
     real_resize, real_swap = torch.UntypedStorage.resize_, torch.utils.swap_tensors
-    rng_state = torch.zeros(16, dtype=torch.uint8)
-    properties = _Properties(name, capability, total_bytes)
-    cuda, empty_cache = torch.cuda, torch.cuda.empty_cache
-
-    def emptied() -> None:
-        empty_cache()
-        recording.empty_cache()
-
-    def nothing(*_args: object, **_kwargs: object) -> None:
-        return None
 
     changes: list[tuple[Any, str, Any]] = [
         # FSDP gives memory back and takes it again through this; it is no operation.
@@ -165,30 +127,12 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         (torch.nn.Module, "compile", refuse),
         # It compiles itself, and libraries hand it to torch.compile.
         (torch.nn.attention.flex_attention, FLEX, refuse_flex),
+        *outside.changes(tracker, refuse),
     ]
     if tracker.device_type != "cuda":
         return changes
-    silent = ("synchronize", "reset_peak_memory_stats", "ipc_collect", "_lazy_init", "init")
-    changes += [(cuda, function, nothing) for function in silent]
-    # autocast("cuda") switches itself off without CUDA.
-    changes.append((torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
-    changes += [
-        (cuda, "is_bf16_supported", lambda *_args, **_kwargs: capability >= (8, 0)),
-        (cuda, "get_device_capability", lambda *_args: capability),
-        (cuda, "get_device_properties", lambda *_args: properties),
-        (cuda, "get_device_name", lambda *_args: name),
-        (cuda, "is_available", is_available),
-        # The state of a generator that is not there: whoever keeps it only gives it back.
-        (cuda, "get_rng_state", lambda *_args: rng_state),
-        (cuda, "set_rng_state", nothing),
-        (cuda, "mem_get_info", lambda *_args: (max(0, total_bytes - live()), total_bytes)),
-        (cuda, "memory_allocated", live),
-        (cuda, "max_memory_allocated", live),
-        (cuda, "memory_reserved", live),
-        (cuda, "max_memory_reserved", live),
-        (cuda, "empty_cache", emptied),
-    ]
-    return changes + streams.changes(tracker.place)
+    changes += cuda_api.changes(tracker, name, capability, total_bytes)
+    return [*changes, *recurrent.changes(), *streams.changes(tracker.place)]
 
 
 def _one_hot(real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

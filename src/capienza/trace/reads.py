@@ -87,6 +87,52 @@ def is_in(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return out
 
 
+def unique(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`unique`: values that nobody knows are taken to be different from each other."""
+    found = shadow.run(func, args, kwargs)
+    if found is not shadow.UNKNOWN:
+        return of_values(tracker, func, args, kwargs)
+    values, count = args[0], args[0].numel()
+    tracker.guesses.note(_name(func), tracker.scene.module, f"{count} of {count}")
+    distinct = aten.empty.memory_format([count], dtype=values.dtype, device=values.device)
+    places, counts = (
+        aten.empty.memory_format(shape, dtype=torch.int64, device=values.device)
+        for shape in (list(values.shape), [count])
+    )
+    return distinct, places, counts
+
+
+def shuffled(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """`randperm`: one order is as likely as another, so it is the first."""
+    out: torch.Tensor = func(*args, **kwargs)
+    if shadow.is_small(out):
+        with torch._C._DisableTorchDispatch():
+            shadow.give(out, torch.arange(out.numel(), dtype=out.dtype, device="cpu"))
+        tracker.guesses.note(_name(func), tracker.scene.module, "0, 1, 2, ...")
+    return out
+
+
+def packed(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`pack_padded_sequence`: rows of known lengths without what fills them up, and how many there are at each step."""
+    rows, lengths, _batch_first = args
+    known = lengths if shadow.is_plain(lengths) else shadow.of(lengths)
+    if known is None:
+        return func(*args, **kwargs)
+    with torch._C._DisableTorchDispatch():
+        steps = torch.arange(int(known.max()))
+        sizes = (known.unsqueeze(0) > steps.unsqueeze(1)).sum(1)
+        total = int(known.sum())
+    made = aten.empty.memory_format([total, *rows.shape[2:]], dtype=rows.dtype, device=rows.device)
+    return made, tracker.like(sizes, lengths.device)
+
+
+def unpacked(_tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """The gradient of it: the shape of the rows as they were."""
+    gradient, shape = args[:2]
+    made: torch.Tensor = aten.zeros.default(shape, dtype=gradient.dtype, device=gradient.device)
+    return made
+
+
 def _name(func: Any) -> str:
     return str(func)
 
@@ -97,12 +143,16 @@ HANDLERS.update(
         aten.equal.default: equal,
         aten.nonzero.default: taken,
         aten.masked_select.default: selected,
-        aten._unique2.default: of_values,
+        aten._unique2.default: unique,
+        aten.randperm.default: shuffled,
+        aten.randperm.generator: shuffled,
         aten.unique_dim.default: of_values,
         aten.unique_consecutive.default: of_values,
         aten.repeat_interleave.Tensor: of_values,
         aten.bincount.default: of_values,
         aten.isin.Tensor_Tensor: is_in,
         aten.isin.Tensor_Scalar: is_in,
+        aten._pack_padded_sequence.default: packed,
+        aten._pack_padded_sequence_backward.default: unpacked,
     }
 )

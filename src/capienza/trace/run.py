@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -48,6 +50,10 @@ NOTHING_THERE = template(
     'make the model and its inputs on "{device}"; `torch.cuda.is_available()` is True in the program\'s own modules',
 )
 ONCE = template("trace.once", "a trace is running in this process already", "end it first; traces do not nest")
+NO_STEPS = template(
+    "trace.no-steps", "{steps} steps were asked for", "ask for one or more; the second shows the steady peak"
+)
+_one_at_a_time = threading.Lock()
 _running: list[Tracker] = []
 
 
@@ -89,8 +95,28 @@ def trace(
     Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
     with an error or does not end.
     """
-    if _running:
+    if steps < 1:
+        raise UsageError(NO_STEPS(steps=steps))
+    if not _one_at_a_time.acquire(blocking=False):
         raise UsageError(ONCE())
+    try:
+        return _traced(build, step, steps, machine, device_type, routing, most_ops, most_seconds, progress, around)
+    finally:
+        _one_at_a_time.release()
+
+
+def _traced(
+    build: Callable[[], State],
+    step: Callable[[State], object],
+    steps: int,
+    machine: Machine,
+    device_type: str,
+    routing: Routing,
+    most_ops: int,
+    most_seconds: float,
+    progress: Progress | None,
+    around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None,
+) -> Traced:
     warnings = []
     wanted = device_type
     if wanted == CUDA and not probe.works():
@@ -187,6 +213,7 @@ def _stage(
             stack.enter_context(attention.installed(machine.capability, choose))
             stack.enter_context(attention_packages.installed(machine.capability, choose))
         stack.enter_context(_collecting())
+        stack.enter_context(_quiet())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
         if around is not None:
@@ -208,6 +235,17 @@ def _collecting() -> Iterator[None]:
     finally:
         if not was_enabled:
             gc.disable()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """PyTorch logs a traceback before an operation refuses fake arguments; the error is told anyway."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was_off, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was_off
 
 
 def _card(machine: Machine, device_type: str) -> Card | None:
@@ -243,7 +281,8 @@ def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]
 
 def _stopped(tracker: Tracker, error: Exception) -> Message:
     op, module = tracker.current or ("", "")
-    first_line = (str(error).strip().splitlines() or [""])[0][:300]
+    # PyTorch goes on about builds of its own.
+    first_line = (str(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
     where: Message | str = IN_MODULE(module=module) if module else ""
     return STOPPED(where=where, op=str(op) or "its start", error=f"{type(error).__name__}: {first_line}")
 

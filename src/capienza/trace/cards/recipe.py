@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -56,6 +57,16 @@ WIDE_REST = template(
     "what is not quantised (embedding, head, norms) is taken up to fp32, as PEFT's prepare_model_for_kbit_training "
     "does",
 )
+OWN_CODE = template(
+    "trace.own-code",
+    "the model brings code of its own; the class of transformers for {model_type} was run in its place",
+    "trace the model's own code with predict_peak",
+)
+UNPACKED = template(
+    "trace.unpacked",
+    "config.json says that the weights are quantised ({method}); the program was run with them in {dtype}",
+    "trace the quantised model with predict_peak",
+)
 LEFT_OUT = template("trace.left-out", "{field} is not in the traced program: its effect is not in the figures")
 
 
@@ -102,7 +113,18 @@ def recipe_of(card: Card, config: dict[str, Any] | None, stored: str | None) -> 
     if required is None:
         raise UsageError(NOT_STATED(field="tokens.required"))
     made = _training if card.task == "fine-tuning" else _generation
-    return made(card, config, stored)
+    recipe = made(card, config, stored)
+    return msgspec.structs.replace(recipe, assumed=(*_of_the_model(config, recipe), *recipe.assumed))
+
+
+def _of_the_model(config: dict[str, Any], recipe: Recipe) -> Iterator[Message]:
+    """What the model's files say and the program does not follow."""
+    if config.get("auto_map"):
+        yield OWN_CODE(model_type=str(config["model_type"]))
+    stored = config.get("quantization_config")
+    if stored and recipe.four_bit is None:
+        method = stored.get("quant_method") if isinstance(stored, dict) else None
+        yield UNPACKED(method=str(method or "-"), dtype=recipe.dtype)
 
 
 def _generation(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
