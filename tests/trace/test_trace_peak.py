@@ -202,3 +202,12 @@ def test_memory_given_back_to_the_device_is_taken_again() -> None:
     gpu = predict_peak(lambda: None, step, steps=1, device="H100 SXM").gpus[0]
     assert gpu.reserved_bytes == 5 << 22
     assert gpu.cuda_mallocs == 2
+
+
+def test_a_request_that_no_device_serves_is_no_zero() -> None:
+    def step(_state: object) -> None:
+        torch.empty(1 << 20, 1 << 20, 1 << 20, device="cuda")
+
+    with pytest.raises(InputError) as caught:
+        predict_peak(lambda: layers(1), step, steps=1, device="H100 SXM")
+    assert caught.value.message.code == "trace.never-fits"

@@ -16,7 +16,7 @@ import msgspec
 from capienza.allocator.capacity import SmallestCapacity, smallest_capacity_bytes
 from capienza.allocator.result import Peaks, Replay
 from capienza.allocator.settings import Settings
-from capienza.errors import Message
+from capienza.errors import InputError, Message, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger
 from capienza.trace import holders
@@ -32,6 +32,12 @@ from capienza.trace.run import CPU, CUDA, Traced, trace
 from capienza.trace.tracker import Progress
 
 State = TypeVar("State")
+NEVER = template(
+    "trace.never-fits",
+    "{gpu} runs out of memory whatever it has: {requested_bytes} more are asked for in the phase {phase}, with "
+    "{allocated_bytes} allocated",
+    "check the sizes of the program, and what the allocator's settings allow",
+)
 DEFAULTS = Settings()
 MOST_OPS, MOST_SECONDS = 5_000_000, 1_800.0
 
@@ -178,6 +184,7 @@ def joined(found: Sequence[Prediction]) -> Prediction:
         ),
         gpus=tuple(gpu for one in found for gpu in one.gpus),
         guesses=tuple(dict.fromkeys(guess for one in found for guess in one.guesses)),
+        assumed=tuple(dict.fromkeys(message for one in found for message in one.assumed)),
         unknown=tuple(dict.fromkeys(message for one in found for message in one.unknown)),
         warnings=tuple(dict.fromkeys(message for one in found for message in one.warnings)),
         ranks=tuple(found),
@@ -186,6 +193,16 @@ def joined(found: Sequence[Prediction]) -> Prediction:
 
 def _gpu(traced: Traced, index: int, name: str, least: SmallestCapacity) -> GpuPeak:
     found = least.unlimited
+    if found.out_of_memory is not None:
+        failed = found.out_of_memory
+        raise InputError(
+            NEVER(
+                gpu=name,
+                requested_bytes=failed.requested_bytes,
+                allocated_bytes=failed.allocated_bytes,
+                phase=failed.phase,
+            )
+        )
     peaks = found.peaks
     named = holders.categories(traced.recording, index)
     return GpuPeak(
