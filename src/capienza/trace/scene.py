@@ -100,7 +100,9 @@ class Scene:
         """The program says in which phase it is."""
         before = self.phase
         self.told.append(phase)
-        self.enter(phase)
+        # One that is said again right after is a span of its own.
+        self.phase = phase
+        self.recording.enter(phase)
         try:
             yield
         finally:
