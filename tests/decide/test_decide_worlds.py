@@ -21,7 +21,7 @@ SITUATIONS = {
     "a waiver meets a failure": ("decide.waiver-refused", 2),
     "a waiver is incomplete": ("decide.waiver-incomplete", 2),
     "a waiver meets a missing run": ("decide.waiver-run-missing", 2),
-    "a record is withdrawn": ("evidence.withdrawn", 5),
+    "a record is withdrawn": ("evidence.withdrawn", 2),
     "a record has expired": ("evidence.expired", 2),
     "a record is of another scope": ("evidence.scope-differs", 50),
     "a run is too small": ("evidence.scope-smaller", 12),
