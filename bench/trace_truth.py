@@ -39,7 +39,9 @@ def main() -> None:
     worker = Worker()
     groups: dict[str, list[Row]] = {}
     try:
-        for name in (*KNOWN, *HELD_OUT) if asked.others else asked.types.split(","):
+        names = (*KNOWN, *HELD_OUT) if asked.others else asked.types.split(",")
+        for index, name in enumerate(names):
+            print(f"\r{index} of {len(names)}: {name:40}", end="", file=sys.stderr, flush=True)
             chosen = [run for run in runs(name) if asked.others or not asked.few or run[0] in FEW]
             for (group, _), row in zip(chosen, compared(worker, [job for _, job in chosen]), strict=True):
                 groups.setdefault(group, []).append(row)

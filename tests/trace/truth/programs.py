@@ -56,7 +56,7 @@ def program(
 
     def build() -> Any:
         with torch.device(device):
-            model = _model(model_type, dtype).train()
+            model = _model(model_type, dtype).to(device).train()
             if checkpointing:
                 model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
             inputs = _inputs(model_type, _tokens(TOKENS), dtype)
@@ -79,7 +79,7 @@ def generation(
 
     def build() -> Any:
         with torch.device(device):
-            model = _model(model_type, dtype).eval()
+            model = _model(model_type, dtype).to(device).eval()
             return model, _tokens(PROMPT)
 
     def step(state: Any) -> None:
