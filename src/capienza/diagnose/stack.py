@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from capienza.diagnose.calls import CALLS, Call
+from capienza.diagnose.call import Call
+from capienza.diagnose.calls import CALLS
 from capienza.logs.frames import Frame
 
 CONTAINS: dict[str, frozenset[str]] = {
