@@ -26,6 +26,7 @@ from capienza.trace import attention_reasons as why
 from capienza.trace.attention import described
 from capienza.trace.attention_call import Call, Choice
 from capienza.trace.attention_run import padded
+from capienza.trace.swap import swapped
 
 VERSION_2, VERSION_3 = "flash_attention_2", "flash_attention_3"
 HEAD_STEP, LARGEST_HEAD = 8, 256
@@ -54,7 +55,7 @@ def installed(capability: tuple[int, int], on_choice: Report) -> Iterator[None]:
 
         def change() -> None:
             for owner, name, value in _changes(capability, on_choice):
-                undo.enter_context(_changed(owner, name, value))
+                undo.enter_context(swapped(owner, name, value))
 
         if MODELS in sys.modules:
             change()
@@ -180,13 +181,3 @@ def _check(query: Tensor, capability: tuple[int, int]) -> None:
     if query.shape[-1] > LARGEST_HEAD:
         message = "FlashAttention forward only supports head dimension at most 256"
         raise RuntimeError(message)
-
-
-@contextlib.contextmanager
-def _changed(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)

@@ -17,6 +17,7 @@ import torch.cuda.nvtx
 
 from capienza.allocator.events import ALLOC, FREE
 from capienza.errors import UsageError, template
+from capienza.trace.kernels_call import Card
 from capienza.trace.recording import Recording
 from capienza.trace.streams import Place
 from capienza.trace.tracker import Tracker
@@ -33,16 +34,21 @@ LIBRARIES = frozenset(
         "timm", "triton", "capienza",
     }
 )  # fmt: skip
+SMALLEST_SHARED_BYTES = 99 << 10
+"""Shared memory that a block may ask for on compute capability 8.6, 8.9 and 12 (CUDA programming guide, technical
+specifications): the least of the cards since Ampere; others have 163 or 227 KiB."""
 GIVES_OUT_WORK = ("torch.distributed", "accelerate")
 
 
 class _Properties:
-    """What `torch.cuda.get_device_properties` tells, as far as programs ask."""
+    """What `torch.cuda.get_device_properties` tells, as far as programs ask; its processors are those of `Card`."""
 
     def __init__(self, name: str, capability: tuple[int, int], total_bytes: int) -> None:
         self.name, (self.major, self.minor), self.total_memory = name, capability, total_bytes
-        self.multi_processor_count, self.warp_size, self.regs_per_multiprocessor = 108, 32, 65536
-        self.max_threads_per_multi_processor, self.shared_memory_per_block_optin = 2048, 101376
+        card = Card(capability)
+        self.multi_processor_count, self.warp_size, self.regs_per_multiprocessor = card.processors, 32, 65536
+        self.max_threads_per_multi_processor = card.threads_a_processor
+        self.shared_memory_per_block_optin = SMALLEST_SHARED_BYTES
         self.gcnArchName = ""
 
 
