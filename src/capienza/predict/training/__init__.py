@@ -1,0 +1,1 @@
+"""Closed forms of a training's memory, phase by phase, without torch."""
