@@ -62,7 +62,7 @@ def changes(tracker: Tracker, refuse: Callable[..., Any]) -> list[Change]:
         if not isinstance(tensor, FakeTensor):
             return real_address(tensor)
         start = storage_address(tensor.untyped_storage())
-        return start and start + tensor.storage_offset() * tensor.element_size()
+        return start and start + int(tensor.storage_offset()) * tensor.element_size()
 
     def storage_address(storage: torch.UntypedStorage) -> int:
         if storage.device.type != "meta":
@@ -111,6 +111,23 @@ def kept() -> Iterator[None]:
         for module, parameters, buffers in had.values():
             module._parameters.update(parameters)
             module._buffers.update(buffers)
+
+
+@contextlib.contextmanager
+def settings_kept() -> Iterator[None]:
+    """What the program sets for the whole of PyTorch ends with it: the user's own program goes on with what it had."""
+    device: Any = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    dtype, has_grad, state = torch.get_default_dtype(), torch.is_grad_enabled(), torch.random.get_rng_state()
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        yield
+    finally:
+        if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not device:
+            torch.set_default_device(None if device is None else device.device)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(has_grad)
+        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        torch.random.set_rng_state(state)
 
 
 def _check(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
