@@ -88,6 +88,8 @@ class Prediction(msgspec.Struct, frozen=True):
     """Of several ranks, that of the one that needs most."""
     ranks: tuple[Prediction, ...] = ()
     """Each rank that was traced, by itself; empty for a program of one process."""
+    total_bytes: int | None = None
+    """What the card reports as its memory; None where that is not known."""
 
     def __repr__(self) -> str:
         """The figures: whole it would be every event of the trace."""
@@ -147,8 +149,10 @@ def predict_peak(
         "progress": progress,
     }
     if not worlds:
-        return predicted(trace(build, step, **options), machine.name, wanted)
-    return joined([predicted(one, machine.name, wanted) for one in traces(build, step, worlds, **options)])
+        return predicted(trace(build, step, **options), machine.name, wanted, machine.total_bytes)
+    return joined(
+        [predicted(one, machine.name, wanted, machine.total_bytes) for one in traces(build, step, worlds, **options)]
+    )
 
 
 def _check(
@@ -168,10 +172,11 @@ def _check(
 
 
 def _is_number(value: Any, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool) and bool(value >= 0)
+    is_one = isinstance(value, kinds) and not isinstance(value, bool)
+    return is_one and bool(value >= 0)
 
 
-def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Prediction:
+def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS, total_bytes: int = 0) -> Prediction:
     """What a trace says of the memory of its devices; of a rank, on its own GPU."""
     recording = traced.recording
     names, strays = own_gpu(traced)
@@ -196,6 +201,7 @@ def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Pre
         unknown=traced.unknown,
         warnings=traced.warnings + strays,
         traced=traced,
+        total_bytes=total_bytes or None,
     )
 
 
