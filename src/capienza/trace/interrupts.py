@@ -15,7 +15,7 @@ from types import FrameType
 
 from capienza.trace.tracker import Tracker
 
-WAITS_IN = frozenset({"torch", "capienza", "contextlib", "importlib", "weakref"})
+WAITS_IN = frozenset({"torch", "capienza", "contextlib", "importlib", "weakref", "sympy", "numpy"})
 
 
 @contextlib.contextmanager
@@ -28,15 +28,16 @@ def held_back(tracker: Tracker) -> Iterator[None]:
 
     def noted(_signal: int, frame: FrameType | None) -> None:
         library = "" if frame is None else str(frame.f_globals.get("__name__")).partition(".")[0]
-        if tracker.broken is None and library in WAITS_IN:
-            tracker.broken = KeyboardInterrupt()
-        else:
-            raise KeyboardInterrupt
+        waits = tracker.broken is None and library in WAITS_IN
+        tracker.broken = KeyboardInterrupt()
+        if not waits:
+            raise tracker.broken
 
     signal.signal(signal.SIGINT, noted)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        # PyTorch may have made another error of it.
         if isinstance(tracker.broken, KeyboardInterrupt):
             raise tracker.broken

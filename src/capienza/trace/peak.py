@@ -16,7 +16,7 @@ import msgspec
 from capienza.allocator.capacity import SmallestCapacity, smallest_capacity_bytes
 from capienza.allocator.result import Peaks, Replay
 from capienza.allocator.settings import Settings, parse_settings
-from capienza.errors import InputError, Message, UsageError, template
+from capienza.errors import InputError, Message, UsageError, phrase, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger
 from capienza.trace import holders
@@ -127,8 +127,9 @@ def predict_peak(
     The program makes its model and inputs on `cuda` itself; nothing is computed, and no memory is taken for it. The
     second step shows the steady peak, as the first makes the optimizer's states. `settings` are written as in
     PYTORCH_ALLOC_CONF, "expandable_segments:True". With the device "cpu" the program is one for main memory, and
-    `requested_bytes` is what PyTorch's allocator there counts. Raises `UsageError` for a card whose kernels are not known or a program that
-    uses no `cuda`, `InputError` for a program that stops or does not end.
+    `requested_bytes` is what PyTorch's allocator there counts. Raises `UsageError` for an argument that is not
+    accepted, a card whose kernels are not known or a program that uses no `cuda`, `InputError` for a program that stops
+    (`sys.exit` too) or does not end. An interrupt leaves PyTorch as it was.
 
     With a `world_size` the program is one process of so many: it finds the environment of torchrun and a process group
     that answers every collective at once, and `rank` (0 unless given) is traced, or each of `ranks` in turn, for each
@@ -160,12 +161,12 @@ def _check(
 ) -> None:
     """Raise `UsageError` for an argument that would only fail later, or be taken for another."""
     for name, found, is_accepted, accepted in (
-        ("device", device, isinstance(device, str), 'the name of a GPU, or "cpu"'),
-        ("steps", steps, _is_number(steps, (int,)), "a whole number from 1"),
-        ("settings", settings, isinstance(settings, Settings | str), 'a text as in PYTORCH_ALLOC_CONF, or "" for none'),
+        ("device", device, isinstance(device, str), phrase('the name of a GPU, or "cpu"')),
+        ("steps", steps, type(steps) is int, phrase("a whole number from 1")),
+        ("settings", settings, isinstance(settings, Settings | str), phrase("a text as in PYTORCH_ALLOC_CONF")),
         ("routing", routing, routing in get_args(Routing), " | ".join(get_args(Routing))),
-        ("most_ops", most_ops, _is_number(most_ops, (int,)), "a whole number; 0 is no limit"),
-        ("most_seconds", most_seconds, _is_number(most_seconds, (int, float)), "seconds; 0 is no limit"),
+        ("most_ops", most_ops, _is_number(most_ops, (int,)), phrase("a whole number; 0 is no limit")),
+        ("most_seconds", most_seconds, _is_number(most_seconds, (int, float)), phrase("seconds; 0 is no limit")),
     ):
         if not is_accepted:
             raise UsageError(NOT_ACCEPTED(name=name, found=repr(found), accepted=accepted))
