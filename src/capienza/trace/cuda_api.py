@@ -28,6 +28,16 @@ GRAPHS = template(
     "CUDA graphs are not supported: the memory that a graph keeps for itself is not followed",
     "trace the program without them, and add the graph's pool as measured on the card",
 )
+POOLS = template(
+    "trace.memory-pools",
+    "memory pools (torch.cuda.MemPool) are not supported: what lies in them would be counted in the common one",
+    "trace the program without them",
+)
+NOT_RECORDED = template(
+    "trace.not-recorded",
+    "the program's own recording of its memory was left out",
+    "`found.traced` and `capienza trace --snapshot` hold the trace",
+)
 LIBRARIES = frozenset(
     {
         "torch", "torchvision", "torchaudio", "transformers", "accelerate", "peft", "bitsandbytes", "diffusers", "trl",
@@ -57,6 +67,13 @@ class _Graph:
 
     def __init__(self, *_args: object, **_kwargs: object) -> None:
         raise UsageError(GRAPHS())
+
+
+class _Pool:
+    """A pool of a program's own."""
+
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        raise UsageError(POOLS())
 
 
 class _IsGenerator(type(torch.Generator)):  # type: ignore[misc]
@@ -144,6 +161,9 @@ def changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
     def state(*_device: object) -> torch.Tensor:
         return torch.zeros(16, dtype=torch.uint8, device="cpu")
 
+    def not_recorded(*_args: object, **_kwargs: object) -> None:
+        tracker.assumed[NOT_RECORDED.code] = NOT_RECORDED()
+
     answers = {
         "is_available": _for_programs(True, lambda: False),
         "device_count": _for_programs(1, lambda: 0),
@@ -161,12 +181,17 @@ def changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
         "reset_max_memory_allocated": memory.reset,
         "reset_max_memory_cached": memory.reset,
         "memory_stats": memory.stats,
+        "memory_snapshot": lambda *_args, **_kwargs: [],
+        "is_current_stream_capturing": lambda: False,
+        "get_allocator_backend": lambda: "native",
+        "initial_seed": torch.initial_seed,
         "memory_summary": lambda *device, **_kwargs: f"{memory.live(*device[:1])} B live",
         "empty_cache": emptied,
         "get_rng_state": state,
         "get_rng_state_all": lambda: [state()],
         "CUDAGraph": _Graph,
         "graph": _Graph,
+        "MemPool": _Pool,
         "make_graphed_callables": _Graph,
     }
     silent = (
@@ -176,6 +201,7 @@ def changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
     return [
         *((cuda, attribute, answer) for attribute, answer in answers.items()),
         *((cuda, attribute, _nothing) for attribute in silent),
+        *((cuda.memory, attribute, not_recorded) for attribute in ("_record_memory_history", "_dump_snapshot")),
         *((cuda.nvtx, attribute, _nothing) for attribute in ("range_push", "range_pop", "mark")),
         (cuda.nvtx, "range", lambda *_args, **_kwargs: contextlib.nullcontext()),
         (torch, "Generator", _Generator),

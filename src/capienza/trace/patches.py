@@ -20,7 +20,7 @@ from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
-from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams
+from capienza.trace import checkpoints, cuda_api, outside, quantised, recurrent, shadow, streams
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -41,6 +41,7 @@ def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_byte
         for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
             undo.enter_context(swapped(owner, attribute, value))
         undo.enter_context(outside.kept())
+        undo.enter_context(checkpoints.followed(tracker))
         undo.callback(tracker.place.leave)
         undo.enter_context(_foreach())
         undo.enter_context(made_from_fakes())

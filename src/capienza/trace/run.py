@@ -8,18 +8,18 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from typing import TypeVar
 
 import msgspec
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedOperatorException
 
 import capienza.trace.in_place
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised
+from capienza.trace import attention, attention_packages, guard, interrupts, norms, outside, patches, probe, quantised
 from capienza.trace.attention_call import Call, Choice
 from capienza.trace.declared import declared
 from capienza.trace.guesses import Guess, Routing
@@ -39,6 +39,16 @@ STOPPED = template(
     "if it does not, this operation cannot be traced",
 )
 IN_MODULE = template("trace.in-module", " in module {module}")
+NOT_RUN = template(
+    "trace.not-run",
+    "`step` returned a {kind}, so nothing of it was run",
+    "write `step` as a plain function that does the work; one with `yield` or `async` only begins it",
+)
+NO_FAKE = template(
+    "trace.no-fake-kernel",
+    "the operation {op}{where} has no fake kernel, so nobody knows the shape of its result",
+    "give it one with torch.library.register_fake, or trace the program without it",
+)
 LIMIT = template(
     "trace.limit",
     "the trace did not end: {ops} operations in {seconds} s, the last {op} in module {module}",
@@ -53,6 +63,7 @@ ONCE = template("trace.once", "a trace is running in this process already", "end
 NO_STEPS = template(
     "trace.no-steps", "{steps} steps were asked for", "ask for one or more; the second shows the steady peak"
 )
+NO_NAME = template("trace.no-phase-name", "{name} is no name of a phase", 'give it a text: with phase("eval"):')
 _one_at_a_time = threading.Lock()
 _running: list[Tracker] = []
 
@@ -136,7 +147,7 @@ def _traced(
         raise InputError(_limit(tracker, time.monotonic() - began)) from None
     except CapienzaError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(_stopped(tracker, error)) from error
     finally:
         _running.clear()
@@ -161,7 +172,12 @@ def _traced(
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Say from inside a traced program in which phase it is. Outside a trace nothing happens."""
+    """Say from inside a traced program in which phase it is. Outside a trace nothing happens.
+
+    Raises `UsageError` for a name that is no text, or an empty one.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(NO_NAME(name=repr(name)))
     if not _running:
         yield
         return
@@ -190,10 +206,19 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
         state = build()
     # The modules it needs may have been imported only while it was built.
     with patches.in_libraries(scene):
-        scene.has_begun = True
         for _ in range(steps):
-            step(state)
+            scene.next_step()
+            _check_that_it_ran(step(state))
             scene.label()
+    tracker.check()
+
+
+def _check_that_it_ran(returned: object) -> None:
+    """A step that returns one of these has only begun. Raises `UsageError`."""
+    if isinstance(returned, Generator | Coroutine | AsyncGenerator):
+        if isinstance(returned, Coroutine):
+            returned.close()
+        raise UsageError(NOT_RUN(kind=type(returned).__name__))
 
 
 @contextlib.contextmanager
@@ -205,6 +230,8 @@ def _stage(
 ) -> Iterator[None]:
     """Everything that has to be in place; all of it is taken away again."""
     with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupts.held_back(tracker))
+        stack.enter_context(outside.settings_kept())
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
             stack.enter_context(norms.fused_on_cuda())
@@ -279,12 +306,22 @@ def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]
     return mark
 
 
-def _stopped(tracker: Tracker, error: Exception) -> Message:
+def _stopped(tracker: Tracker, error: BaseException) -> Message:
     op, module = tracker.current or ("", "")
-    # PyTorch goes on about builds of its own.
-    first_line = (str(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
     where: Message | str = IN_MODULE(module=module) if module else ""
+    if isinstance(error, UnsupportedOperatorException):
+        return NO_FAKE(op=str(op), where=where)
+    # PyTorch goes on about builds of its own.
+    first_line = (_text(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
     return STOPPED(where=where, op=str(op) or "its start", error=f"{type(error).__name__}: {first_line}")
+
+
+def _text(error: BaseException) -> str:
+    """What an error of the program says, if it can."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _limit(tracker: Tracker, seconds: float) -> Message:

@@ -121,6 +121,7 @@ class Tracker(TorchDispatchMode):
         self.workspaces: set[str] = set()
         self.ends_at = time.monotonic() + most_seconds if most_seconds else None
         self.current: tuple[Any, str] | None = None
+        self.broken: BaseException | None = None
         self.assumed: dict[str, Message] = {}
         self.unknown: dict[str, Message] = {}
         """What the trace cannot count, by its code."""
@@ -254,7 +255,13 @@ class Tracker(TorchDispatchMode):
         for block in taken:
             recording.free(block)
 
+    def check(self) -> None:
+        """Raise what could not be raised where it came, such as an interrupt."""
+        if self.broken is not None:
+            raise self.broken
+
     def _count(self, func: Any) -> None:
+        self.check()
         self.op_names.append(func)
         done = len(self.op_names)
         if self.most_ops and done > self.most_ops:
@@ -266,9 +273,13 @@ class Tracker(TorchDispatchMode):
                 self.progress(done, self.scene.phase, self.scene.module)
 
     def _died(self, life: _Life) -> None:
-        self.recording.free(life.block)
-        if self.lives.get(life.key) is life:
-            del self.lives[life.key]
+        try:
+            self.recording.free(life.block)
+            if self.lives.get(life.key) is life:
+                del self.lives[life.key]
+        except BaseException as error:
+            # Python would print it and go on, and a storage that is gone would count for ever.
+            self.broken = error
 
     def _values(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Keep companions up to date."""
