@@ -67,6 +67,8 @@ class Guesses:
 
     def __init__(self, routing: Routing) -> None:
         self.routing = routing
+        self.likely: list[bool] = []
+        """What the next questions are answered, where the distribution of the numbers says so."""
         self._given: Counter[tuple[str, str, str]] = Counter()
 
     def note(self, op: str, module: str, answer: object) -> None:

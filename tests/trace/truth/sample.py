@@ -20,6 +20,9 @@ FP32_ONLY = {
     "xlstm": "its states are fp32 whatever the model is",
 }
 """They fail for real in bf16."""
+LOOPS_OVER_EXPERTS = {"dbrx", "jetmoe", "longcat_flash"}
+"""How often their loops run, and on how much, depends on the tokens. The trace assumes that every expert gets as many,
+so in the real run their routers choose so too."""
 NO_CHECKPOINTING = {"xlm": "the class does not support it"}
 SIXTY = tuple(sorted(Random(6).sample([name for name in MODEL_TYPES if name not in {*NOT_FOR_REAL, *FP32_ONLY}], 60)))
 FAST = ("bart", "dbrx", "gemma2", "gpt2", "llama", "mamba", "qwen3_moe", "qwen3_next")

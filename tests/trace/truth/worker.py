@@ -30,6 +30,7 @@ from truth import coverage, recorder
 from truth.others import other
 from truth.programs import Program, generation, program
 from truth.recipes import RECIPES
+from truth.sample import LOOPS_OVER_EXPERTS
 
 LIMIT_SECONDS = 600
 
@@ -74,7 +75,8 @@ def _done(what: str, kind: str, arguments: dict[str, Any]) -> Any:
     try:
         if "dtype" in arguments:
             arguments["dtype"] = getattr(torch, arguments["dtype"])
-        return WAYS[what]((PROGRAMS | RECIPES)[kind](**arguments))
+        more = {"evenly": True} if what == "real" and arguments.get("model_type") in LOOPS_OVER_EXPERTS else {}
+        return WAYS[what]((PROGRAMS | RECIPES)[kind](**arguments), **more)
     except BaseException as error:
         return {"error": coverage.told(error)}
 
