@@ -152,14 +152,17 @@ class Tracker(TorchDispatchMode):
         if handler is not None:
             out = handler(self, func, args, named)
         else:
-            if func in TAKES_A_MASK:
-                args = self.without_masks(args)
-            out = self._repeats.run(func, args, named)
-            self._values(func, args, named, out)
+            out = self.made(func, self.without_masks(args) if func in TAKES_A_MASK else args, named)
         self.keep(out, func)
         if self.card is not None and rule_of(func) is not None:
             self._scratch(func, args, named, self.card)
         self.op_ends.append(len(self.recording.events.get(0, ())))
+        return out
+
+    def made(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the operation makes of fake tensors, with companions where there can be any."""
+        out = self._repeats.run(func, args, kwargs)
+        self._values(func, args, kwargs, out)
         return out
 
     def keep(self, out: Any, func: Any) -> None:
