@@ -21,6 +21,7 @@ BOUNDARY_PERCENT, HELD_OUT_PERCENT, RAW_PERCENT = 0.01, 0.1, 0.1
 USUAL, THRIFTY = {"dtype": "float32"}, {"dtype": "bfloat16", "foreach": False, "checkpointing": True}
 NEEDS_DIFFUSERS = {name for name, (class_name, _, _) in KNOWN.items() if class_name.startswith("diffusers.")}
 
+
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     worker = Worker()

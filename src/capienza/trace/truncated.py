@@ -65,9 +65,7 @@ def refused(mean: float, std: float, low: float, high: float) -> float:
 
 
 def draws_again(count: int, share: float) -> tuple[int, float]:
-    """How often `count` numbers are likeliest drawn again - never, once, or more often, told as 2 - and the chance
-    that it is another of the three.
-    """
+    """How often `count` numbers are likeliest drawn again: 0, 1, or 2 for more often. And the chance of another one."""
     once, more = (-math.expm1(-count * share**power) for power in (1, 2))
     chances = 1 - once, once - more, more
     likeliest = max(range(3), key=chances.__getitem__)

@@ -22,7 +22,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capienza.allocator.events import ALLOC, FREE
 from capienza.trace import run
+from capienza.trace.gradients import WRITTEN_BY_AUTOGRAD
 from capienza.trace.machine import Machine
+from capienza.trace.tracker import HANDLERS
 from truth.counter import Counter
 from truth.programs import Program
 
@@ -119,8 +121,28 @@ def real(program: Program, steps: int = 2, *, evenly: bool = False) -> Curve:
     return _with_views(recorder.curve)
 
 
-def traced(program: Program, steps: int = 2) -> Curve:
-    """Trace a program on fake CPU tensors; its last step."""
+def bare(program: Program, steps: int = 2) -> Curve:
+    """The same without looking at operations, which autograd notices: base and raw peak only."""
+    build, step = program
+    torch.manual_seed(SEED)
+    counter = _counter()
+    gc.collect()
+    with torch.autograd.set_multithreading_enabled(False):
+        state = build()
+        for _ in range(steps - 1):
+            step(state)
+        gc.collect()
+        counter.restart()
+        base = counter.live_bytes
+        step(state)
+    return Curve(base, [], [], raw_peak=counter.peak_bytes)
+
+
+def traced(program: Program, steps: int = 2, *, watched: bool = True) -> Curve:
+    """Trace a program on fake CPU tensors; its last step.
+
+    `watched`: as the real run is whose operations are recorded. Autograd then writes nowhere in place.
+    """
     build, step = program
     starts: list[tuple[int, int]] = []
 
@@ -130,7 +152,11 @@ def traced(program: Program, steps: int = 2) -> Curve:
         starts.append((len(tracker.op_names), len(tracker.recording.events[0])))
         step(state)
 
-    with mock.patch.multiple(torch, get_rng_state=_stashed, set_rng_state=_put_back):
+    handlers = {func: own for func, own in HANDLERS.items() if not (watched and func in WRITTEN_BY_AUTOGRAD)}
+    with (
+        mock.patch.multiple(torch, get_rng_state=_stashed, set_rng_state=_put_back),
+        mock.patch.dict(HANDLERS, handlers, clear=True),
+    ):
         found = run.trace(build, counted, steps=steps, machine=NO_CARD, device_type=run.CPU)
     live = _live(found.recording.events[0])
     first_op, first_event = starts[-1]
