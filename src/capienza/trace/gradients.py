@@ -59,7 +59,7 @@ def put(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _is_by_autograd(tracker: Tracker) -> bool:
-    """Did autograd call it, without a further graph, and not Python code that it runs? Asked two calls below the mode."""
+    """Did autograd call it, without a further graph, and not Python that it runs? Asked two calls below the mode."""
     if not tracker.scene.in_backward() or torch.is_grad_enabled():
         return False
     frame: FrameType | None = sys._getframe(3)

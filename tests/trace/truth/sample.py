@@ -31,9 +31,7 @@ OTHER_WAYS: dict[str, dict[str, str]] = {
             "tensor, by the function of the view for a fake one",
         )
     },
-    "generation": {
-        "dory": "it copies a tensor deeply, of a fake one by a clone: as many bytes in one operation"
-    },
+    "generation": {"dory": "it copies a tensor deeply, of a fake one by a clone: as many bytes in one operation"},
 }
 """By the kind of program: types whose real run makes other operations than the trace, and why."""
 NO_CHECKPOINTING = {"xlm": "the class does not support it"}
