@@ -20,7 +20,7 @@ from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.errors import UsageError, template
-from capienza.trace import checkpoints, cuda_api, outside, quantised, recurrent, shadow, streams
+from capienza.trace import checkpoints, cuda_api, outside, quantised, reads, recurrent, shadow, streams, truncated
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -129,6 +129,9 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         # It compiles itself, and libraries hand it to torch.compile.
         (torch.nn.attention.flex_attention, FLEX, refuse_flex),
         *outside.changes(tracker, refuse),
+        # Whether a random number lies outside its bounds is told by their distribution.
+        *truncated.changes(tracker),
+        *reads.changes(tracker),
     ]
     if tracker.device_type != "cuda":
         return changes

@@ -15,6 +15,7 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedOperatorException
 
+import capienza.trace.gradients
 import capienza.trace.in_place
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers

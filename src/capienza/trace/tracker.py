@@ -37,7 +37,7 @@ UNSEEN = template(
     "{what}: its size is not known before a run ({source})",
     "measure the run on the intended card",
 )
-TOLD = frozenset({"_capienza_shadow", "_capienza_routed", "_capienza_below", "_capienza_assumed"})
+TOLD = frozenset({"_capienza_shadow", "_capienza_routed", "_capienza_below", "_capienza_assumed", "_capienza_sorted"})
 Progress = Callable[[int, str, str], None]
 """Told now and then: operations so far, phase, module."""
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -153,14 +153,17 @@ class Tracker(TorchDispatchMode):
         if handler is not None:
             out = handler(self, func, args, named)
         else:
-            if func in TAKES_A_MASK:
-                args = self.without_masks(args)
-            out = self._repeats.run(func, args, named)
-            self._values(func, args, named, out)
+            out = self.made(func, self.without_masks(args) if func in TAKES_A_MASK else args, named)
         self.keep(out, func)
         if self.card is not None and rule_of(func) is not None:
             self._scratch(func, args, named, self.card)
         self.op_ends.append(len(self.recording.events.get(0, ())))
+        return out
+
+    def made(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the operation makes of fake tensors, with companions where there can be any."""
+        out = self._repeats.run(func, args, kwargs)
+        self._values(func, args, kwargs, out)
         return out
 
     def keep(self, out: Any, func: Any) -> None:
@@ -299,7 +302,7 @@ class Tracker(TorchDispatchMode):
             for one in targets:
                 shadow.forget(one)
             if func in guesses.MARKS:
-                guesses.hand_on(func, args, args[0])
+                guesses.hand_on(func, args, kwargs, args[0])
 
     def _mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         outs = [out] if isinstance(out, torch.Tensor) else out
@@ -310,7 +313,7 @@ class Tracker(TorchDispatchMode):
             if func in guesses.COUNTS:
                 self._shared_out(func, args[0], out)
             else:
-                guesses.hand_on(func, args, out)
+                guesses.hand_on(func, args, kwargs, out)
             return
         values: Any = [found] if isinstance(found, torch.Tensor) else found
         for one, value in zip(outs, values, strict=True):
@@ -346,7 +349,7 @@ def _may_be_known(out: Any) -> bool:
 
 def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
     """Can the result be known, or assumed? A quick look at the first tensor."""
-    if func in guesses.MARKS or func in guesses.CHOICES or func is guesses.SAME:
+    if func in guesses.TELLING:
         return True
     for one in args:
         if isinstance(one, torch.Tensor):
