@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import logging
 import threading
@@ -27,7 +28,8 @@ from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import CACHE, Scene
-from capienza.trace.tracker import Progress, TraceLimit, Tracker, plain
+from capienza.trace.tracker import Progress, Tracker, plain
+from capienza.trace.watch import TraceLimit, Watch
 
 State = TypeVar("State")
 CUDA, CPU = "cuda", "cpu"
@@ -124,7 +126,8 @@ def _traced(
         device_type = CPU
     recording = Recording()
     scene = Scene(recording)
-    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds, progress, _card(machine, device_type))
+    watch = Watch(most_seconds)
+    tracker = Tracker(device_type, scene, routing, most_ops, watch, progress, _card(machine, device_type))
     chosen: Counter[str] = Counter()
     began = time.monotonic()
     _running.append(tracker)
@@ -132,11 +135,12 @@ def _traced(
         with _stage(tracker, machine, chosen, around):
             _play(tracker, build, step, steps)
             scene.label()
-    except TraceLimit:
-        raise InputError(_limit(tracker, time.monotonic() - began)) from None
-    except CapienzaError:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit, TraceLimit) as error:
+        # The program may have made another error of the limit's.
+        if watch.is_over:
+            raise InputError(_limit(tracker, time.monotonic() - began)) from None
+        if isinstance(error, CapienzaError):
+            raise
         raise InputError(_stopped(tracker, error)) from error
     finally:
         _running.clear()
@@ -187,12 +191,12 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
     scene = tracker.scene
     scene.mark = _marker(tracker)
     with patches.in_libraries(scene):
-        state = build()
+        state = tracker.watch.run(build)
     # The modules it needs may have been imported only while it was built.
     with patches.in_libraries(scene):
         scene.has_begun = True
         for _ in range(steps):
-            step(state)
+            tracker.watch.run(functools.partial(step, state))
             scene.label()
 
 
@@ -279,7 +283,7 @@ def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]
     return mark
 
 
-def _stopped(tracker: Tracker, error: Exception) -> Message:
+def _stopped(tracker: Tracker, error: BaseException) -> Message:
     op, module = tracker.current or ("", "")
     # PyTorch goes on about builds of its own.
     first_line = (str(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
@@ -289,4 +293,4 @@ def _stopped(tracker: Tracker, error: Exception) -> Message:
 
 def _limit(tracker: Tracker, seconds: float) -> Message:
     op, module = tracker.current or ("", "")
-    return LIMIT(ops=len(tracker.op_names), seconds=round(seconds), op=str(op), module=module or "-")
+    return LIMIT(ops=len(tracker.op_names), seconds=round(seconds), op=str(op or "-"), module=module or "-")
