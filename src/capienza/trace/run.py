@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import capienza.trace.in_place
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
+from capienza.allocator.settings import Settings
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
 from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised
 from capienza.trace.attention_call import Call, Choice
@@ -33,6 +34,7 @@ from capienza.trace.watch import TraceLimit, Watch
 
 State = TypeVar("State")
 CUDA, CPU = "cuda", "cpu"
+DEFAULTS = Settings()
 
 STOPPED = template(
     "trace.stopped",
@@ -85,6 +87,7 @@ def trace(
     steps: int,
     machine: Machine,
     device_type: str = CUDA,
+    settings: Settings = DEFAULTS,
     routing: Routing = "balanced",
     most_ops: int = 0,
     most_seconds: float = 0,
@@ -93,6 +96,7 @@ def trace(
 ) -> Traced:
     """Build the program's state and run its step so many times, all on fake tensors.
 
+    `settings` are those of the allocator whose counters the program may read.
     `around` is put in place before the program is built, and taken away after it.
     Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
     with an error or does not end.
@@ -102,7 +106,9 @@ def trace(
     if not _one_at_a_time.acquire(blocking=False):
         raise UsageError(ONCE())
     try:
-        return _traced(build, step, steps, machine, device_type, routing, most_ops, most_seconds, progress, around)
+        return _traced(
+            build, step, steps, machine, device_type, settings, routing, most_ops, most_seconds, progress, around
+        )
     finally:
         _one_at_a_time.release()
 
@@ -113,6 +119,7 @@ def _traced(
     steps: int,
     machine: Machine,
     device_type: str,
+    settings: Settings,
     routing: Routing,
     most_ops: int,
     most_seconds: float,
@@ -128,11 +135,12 @@ def _traced(
     scene = Scene(recording)
     watch = Watch(most_seconds)
     tracker = Tracker(device_type, scene, routing, most_ops, watch, progress, _card(machine, device_type))
+    tracker.assumed |= {str(message): message for message in machine.assumed}
     chosen: Counter[str] = Counter()
     began = time.monotonic()
     _running.append(tracker)
     try:
-        with _stage(tracker, machine, chosen, around):
+        with _stage(tracker, machine, settings, chosen, around):
             _play(tracker, build, step, steps)
             scene.label()
     except (Exception, SystemExit, TraceLimit) as error:
@@ -204,6 +212,7 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
 def _stage(
     tracker: Tracker,
     machine: Machine,
+    settings: Settings,
     chosen: Counter[str],
     around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None,
 ) -> Iterator[None]:
@@ -219,7 +228,7 @@ def _stage(
         stack.enter_context(_collecting())
         stack.enter_context(_quiet())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
-        stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
+        stack.enter_context(patches.patched(tracker, machine, settings))
         if around is not None:
             stack.enter_context(around(tracker))
         stack.enter_context(tracker.scene.watching())
@@ -257,7 +266,7 @@ def _card(machine: Machine, device_type: str) -> Card | None:
     if device_type != CUDA:
         return None
     major, minor = torch.__version__.split(".")[:2]
-    return Card(machine.capability, (int(major), int(minor)))
+    return Card(machine.capability, (int(major), int(minor)), machine.multiprocessors)
 
 
 def _choosing(tracker: Tracker, chosen: Counter[str]) -> Callable[[Choice, Call], None]:
