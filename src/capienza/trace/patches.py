@@ -21,7 +21,7 @@ from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
 from capienza.allocator.settings import Settings
 from capienza.errors import UsageError, template
-from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams
+from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams, threads
 from capienza.trace.machine import Machine
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
@@ -130,6 +130,7 @@ def _changes(tracker: Tracker, machine: Machine, settings: Settings) -> list[tup
         # It compiles itself, and libraries hand it to torch.compile.
         (torch.nn.attention.flex_attention, FLEX, refuse_flex),
         *outside.changes(tracker, refuse),
+        *threads.changes(tracker),
     ]
     if tracker.device_type != "cuda":
         return changes

@@ -21,7 +21,7 @@ import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
 from capienza.allocator.settings import Settings
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised
+from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised, untraceable
 from capienza.trace.attention_call import Call, Choice
 from capienza.trace.declared import declared
 from capienza.trace.guesses import Guess, Routing
@@ -145,6 +145,8 @@ def _traced(
             scene.label()
     except (Exception, SystemExit, TraceLimit) as error:
         # The program may have made another error of the limit's.
+        if tracker.refused is not None:
+            raise UsageError(tracker.refused) from None
         if watch.is_over:
             raise InputError(_limit(tracker, time.monotonic() - began)) from None
         if isinstance(error, CapienzaError):
@@ -297,6 +299,9 @@ def _stopped(tracker: Tracker, error: BaseException) -> Message:
     # PyTorch goes on about builds of its own.
     first_line = (str(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
     where: Message | str = IN_MODULE(module=module) if module else ""
+    told = untraceable.known(str(op))
+    if told is not None and isinstance(error, NotImplementedError | RuntimeError):
+        return told(where=where, op=str(op))
     return STOPPED(where=where, op=str(op) or "its start", error=f"{type(error).__name__}: {first_line}")
 
 

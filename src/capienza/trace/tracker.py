@@ -116,6 +116,8 @@ class Tracker(TorchDispatchMode):
         """Whose kernels run; None where nothing is known of them."""
         self.workspaces: set[str] = set()
         self.watch = watch or Watch()
+        self.refused: Message | None = None
+        """Why another thread had to end the trace."""
         self.current: tuple[Any, str] | None = None
         self.assumed: dict[str, Message] = {}
         self.unknown: dict[str, Message] = {}

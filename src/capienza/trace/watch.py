@@ -50,7 +50,7 @@ class Watch:
         self.most_seconds = most_seconds or math.inf
         self.is_over = False
         """The limit is reached. Whoever sees it raises `TraceLimit`."""
-        self._is_open = False
+        self.is_open = False
         """A piece of the program runs."""
         self._has_raised = False
         """Something may be on its way to a thread that is not the main one."""
@@ -73,7 +73,7 @@ class Watch:
         self._wake.clear()
         with self._listening() as tell, swapped(sys, "unraisablehook", _unless_a_limit(sys.unraisablehook)):
             clock = threading.Thread(target=self._tick, args=(tell,), daemon=True)
-            self._is_open = True
+            self.is_open = True
             try:
                 _start(clock)
                 found = piece()
@@ -89,7 +89,7 @@ class Watch:
         """What the clock's thread does: wait for the limit, then tell the program until it has ended."""
         rest = self._ends_at - time.monotonic()
         self._wake.wait(None if rest > threading.TIMEOUT_MAX else max(0.0, rest))
-        while self._is_open:
+        while self.is_open:
             self.is_over = True
             tell()
             time.sleep(EVERY_S)
@@ -98,7 +98,7 @@ class Watch:
         """From here on nothing is raised any more, nor is anything on its way."""
         while True:
             try:
-                self._is_open = False
+                self.is_open = False
                 self._wake.set()
                 clock.join()
                 if self._has_raised:
@@ -121,7 +121,7 @@ class Watch:
             signal.signal(SIGNAL, signal.SIG_DFL if before is None else before)
 
     def _signalled(self, _signal: int, frame: FrameType | None) -> None:
-        if self._is_open and self.is_over:
+        if self.is_open and self.is_over:
             if self._is_late():
                 self._insist()
             if _may_stop(frame):
@@ -149,7 +149,7 @@ class Watch:
 
     def stops_here(self, frame: FrameType) -> bool:
         """Is this a line at which a program past its limit is stopped?"""
-        return self._is_open and self.is_over and _may_stop(frame)
+        return self.is_open and self.is_over and _may_stop(frame)
 
 
 class _Line:
