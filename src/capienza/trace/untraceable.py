@@ -10,7 +10,7 @@ KNOWN: tuple[tuple[str, Template], ...] = (
         template(
             "trace.stopped-sparse",
             "the program stopped{where} at {op}: sparse tensors cannot be traced, as their size depends on values",
-            "trace it with dense tensors, an embedding with sparse=False: that holds at least as much",
+            "trace it with dense tensors, an embedding with sparse=False: that usually holds more",
         ),
     ),
     (
