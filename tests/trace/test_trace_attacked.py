@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,16 @@ from capienza.trace import phase, predict_peak  # noqa: E402
 
 pytestmark = pytest.mark.oracle
 WIDTH = 64
-WEIGHTS_BYTES = (WIDTH * WIDTH + WIDTH) * 4
+WEIGHTS_BYTES = WIDTH * WIDTH * 4 + 512
+"""The bias takes a whole granule of the allocator."""
+
+
+@pytest.fixture(autouse=True)
+def _interrupts() -> Iterator[None]:
+    """A shell that starts the tests in the background has them ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def build() -> Any:

@@ -310,7 +310,7 @@ ENCODER = {
     "model_type": "bert", "dtype": "bfloat16", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
     "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512,
 }  # fmt: skip
-GENERATION = "task: inference\nweights: {format: bf16}\ntokens: {required: {prompt: 16, output: 4}}\n"
+ENCODER_GENERATION = "task: inference\nweights: {format: bf16}\ntokens: {required: {prompt: 16, output: 4}}\n"
 
 
 def codes(found: dict) -> set[str]:
@@ -342,7 +342,7 @@ def test_an_encoder_is_trained_as_the_class_that_its_files_name(
 @pytest.mark.parametrize(
     ("named", "text", "code"),
     [
-        ("BertForMaskedLM", GENERATION, "trace.other-class"),
+        ("BertForMaskedLM", ENCODER_GENERATION, "trace.other-class"),
         ("BertForNextSentencePrediction", training(), "trace.other-class"),
         (None, training(), "trace.no-class"),
         ("BertLMHeadModel", training(), None),

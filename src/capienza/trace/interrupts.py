@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from capienza.trace.tracker import Tracker
-
-WAITS_IN = frozenset({"torch", "capienza", "contextlib", "importlib", "weakref", "sympy", "numpy"})
+from capienza.trace.watch import LEFT_ALONE
 
 
 @contextlib.contextmanager
@@ -28,7 +27,7 @@ def held_back(tracker: Tracker) -> Iterator[None]:
 
     def noted(_signal: int, frame: FrameType | None) -> None:
         library = "" if frame is None else str(frame.f_globals.get("__name__")).partition(".")[0]
-        waits = tracker.broken is None and library in WAITS_IN
+        waits = tracker.broken is None and library in LEFT_ALONE
         tracker.broken = KeyboardInterrupt()
         if not waits:
             raise tracker.broken

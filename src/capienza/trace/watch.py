@@ -27,7 +27,7 @@ from capienza.trace.swap import swapped
 Result = TypeVar("Result")
 EVERY_S, GENTLE_S = 0.02, 1.0
 """How often a program past its limit is told to stop, and after how long at every line."""
-LEFT_ALONE = frozenset({"torch", "capienza", "contextlib", "importlib", "weakref", "sympy", "numpy"})
+LEFT_ALONE = frozenset({"torch", "capienza", "contextlib", "importlib", "weakref", "_weakrefset", "sympy", "numpy"})
 SIGNAL = getattr(signal, "SIGURG", None)
 """One that is ignored by default, so that a stray one does no harm."""
 
