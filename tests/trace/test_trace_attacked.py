@@ -161,8 +161,8 @@ def test_an_interrupt_leaves_everything_as_it_was() -> None:
     for _ in range(6):
         waits_s = chance.random() * 0.2
         clock = threading.Timer(waits_s, os.kill, (os.getpid(), signal.SIGINT))
-        clock.start()
         with pytest.raises(KeyboardInterrupt):
+            clock.start()
             traced(program, most_seconds=60)
         clock.join()
         assert_as_before()
