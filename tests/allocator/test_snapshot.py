@@ -124,6 +124,17 @@ def test_a_list_in_itself_does_no_harm() -> None:
         parse_snapshot(looped)
 
 
+def on_device(device: int) -> dict[str, Any]:
+    """A snapshot of one device, whose only segment lies on that device."""
+    blocks = [{"size": 512, "state": "inactive"}]
+    segment = {"address": 0, "total_size": 512, "blocks": blocks, "device": device}
+    return {"segments": [segment], "device_traces": [[{"action": "alloc", "size": 512}]]}
+
+
+def test_a_segment_of_the_device_that_has_a_history_is_read() -> None:
+    assert len(parse_snapshot(pickle.dumps(on_device(0))).segments) == 1
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -134,6 +145,8 @@ def test_a_list_in_itself_does_no_harm() -> None:
         (b"{}", "snapshot.bad-shape"),
         (b'{"segments": [], "device_traces": []}', "snapshot.no-history"),
         (b'{"segments": [], "device_traces": [[]]}', "snapshot.no-history"),
+        (pickle.dumps(on_device(1)), "snapshot.other-device"),
+        (pickle.dumps(on_device(-1)), "snapshot.other-device"),
         (b'{"segments": [], "traces": [[["alloc", 0, -1, 0]]]}', "snapshot.bad-shape"),
         (b'{"segments": [], "traces": [[["alloc", 0, 1152921504606846976, 0]]]}', "snapshot.bad-shape"),
         (b'{"segments": [], "traces": [[["alloc", 0, 1e3, 0.5]]]}', "snapshot.bad-shape"),

@@ -234,3 +234,130 @@ def test_without_a_torch_that_loads_a_part_is_missing(card, tmp_path: Path, fail
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("bf16: true, fp16: true", "bf16, fp16"),
+        ("bf16: maybe", "training.bf16"),
+        ("gradient_checkpointing: sometimes", "training.gradient_checkpointing"),
+        ("eval_microbatch: 0", "training.eval_microbatch"),
+        ("eval_microbatch: 1.5", "training.eval_microbatch"),
+        ("momentum: '0.9'", "training.momentum"),
+        ("max_grad_norm: -1", "training.max_grad_norm"),
+    ],
+)
+def test_an_option_that_says_nothing_is_refused(capienza, card, more: str, told: str) -> None:
+    outcome = capienza("trace", card(training(more=f", {more}")), "--gpu", GPU)
+    assert outcome.code == 2
+    assert told in outcome.err
+
+
+@pytest.mark.parametrize(("word", "dtype"), [("'true'", "float16"), ("'False'", None), ("true", "float16")])
+def test_a_switch_may_be_a_word(card, word: str, dtype: str | None) -> None:
+    from capienza.api.sizing import read_card
+    from capienza.trace.cards.recipe import recipe_of
+
+    assert recipe_of(read_card(card(training(more=f", fp16: {word}"))), CONFIG, "bf16").autocast == dtype
+
+
+def test_a_momentum_that_the_optimizer_does_not_have_is_told(card) -> None:
+    from capienza.api.sizing import read_card
+    from capienza.trace.cards.recipe import recipe_of
+
+    left_out = [
+        recipe_of(read_card(card(training(optimizer=name, more=", momentum: 0.9"))), CONFIG, "bf16").left_out
+        for name in ("sgd", "rmsprop")
+    ]
+    assert [len(one) for one in left_out] == [0, 1]
+
+
+GENERATION = """\
+    task: inference
+    weights: {{format: bf16}}
+    tokens: {{required: {tokens}}}
+    engine: {{name: {engine}}}
+    """
+
+
+@pytest.mark.parametrize("tokens", ["1", "{prompt: 5, output: 0}"])
+def test_a_generation_needs_a_prompt_and_an_output(capienza, card, tokens: str) -> None:
+    outcome = capienza("trace", card(GENERATION.format(tokens=tokens, engine="transformers")), "--gpu", GPU)
+    assert outcome.code == 2
+    assert "tokens.required" in outcome.err
+
+
+def test_another_engine_is_told(traced) -> None:
+    codes = {
+        engine: [one["code"] for one in traced(GENERATION.format(tokens="8", engine=engine))["left_out"]]
+        for engine in ("transformers", "vllm")
+    }
+    assert codes == {"transformers": [], "vllm": ["trace.other-engine"]}
+
+
+def test_the_memory_of_the_card_stands_beside_the_need(capienza, card) -> None:
+    path = card(training(more="").replace("microbatch: 2", "microbatch: 400000"))
+    outcome = capienza("trace", path, "--gpu", GPU, "--settings", "per_process_memory_fraction:1.0")
+    assert outcome.code == 0, outcome.err
+    assert "memory of the card" in outcome.out
+    assert "The program runs out of memory on this card" in outcome.out
+    outcome = capienza("trace", card(training()), "--gpu", GPU)
+    assert "The program runs out of memory on this card" not in outcome.out
+
+
+ENCODER = {
+    "model_type": "bert", "dtype": "bfloat16", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512,
+}  # fmt: skip
+ENCODER_GENERATION = "task: inference\nweights: {format: bf16}\ntokens: {required: {prompt: 16, output: 4}}\n"
+
+
+def codes(found: dict) -> set[str]:
+    return {one["code"] for one in found["assumed"]}
+
+
+@pytest.mark.parametrize("more", ["", ", rank: 4, targets: query value"])
+@pytest.mark.parametrize(
+    ("named", "head"),
+    [
+        ("BertForMaskedLM", 64 * 64 + 64 + 2 * 64 + 512),
+        ("BertForSequenceClassification", 64 * 64 + 64 + 2 * 64 + 2),
+        ("BertForTokenClassification", 2 * 64 + 2),
+    ],
+)
+def test_an_encoder_is_trained_as_the_class_that_its_files_name(
+    traced, tmp_path: Path, named: str, head: int, more: str
+) -> None:
+    """Embeddings of tokens, positions and two kinds, their norm; a layer's four projections, two for the MLP, norms."""
+    layer = 4 * (64 * 64 + 64) + (64 * 128 + 128) + (128 * 64 + 64) + 2 * 2 * 64
+    parameters = (512 + 512 + 2) * 64 + 2 * 64 + 2 * layer + head
+    (tmp_path / "model" / "config.json").write_text(json.dumps(ENCODER | {"architectures": [named]}))
+    found = traced(training("lora" if more else "full", more=more))
+    assert not codes(found) & {"trace.other-class", "trace.no-class"}
+    weights = amount(found, "forward", "weights")
+    assert weights > 2 * parameters if more else weights == 2 * parameters
+
+
+@pytest.mark.parametrize(
+    ("named", "text", "code"),
+    [
+        ("BertForMaskedLM", ENCODER_GENERATION, "trace.other-class"),
+        ("BertForNextSentencePrediction", training(), "trace.other-class"),
+        (None, training(), "trace.no-class"),
+        ("BertLMHeadModel", training(), None),
+    ],
+)
+def test_another_class_than_the_models_own_is_told(
+    traced, tmp_path: Path, named: str | None, text: str, code: str | None
+) -> None:
+    config = ENCODER | ({"architectures": [named]} if named else {})
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert codes(traced(text)) & {"trace.other-class", "trace.no-class"} == ({code} if code else set())
+
+
+def test_a_decoder_that_classifies_rows(traced, tmp_path: Path) -> None:
+    named = {"architectures": ["LlamaForSequenceClassification"]}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG | named))
+    found = traced(training())
+    assert amount(found, "optimizer_step_steady", "weights") == 2 * (PARAMETERS - 512 * 64 + 2 * 64)

@@ -15,6 +15,10 @@ from truth.programs import MODEL_TYPES
 from truth.sample import FP32_ONLY, NOT_FOR_REAL
 
 pytestmark = pytest.mark.oracle
+ASKS_NOTHING = ("gemma3", "modernbert-decoder", "phi4_multimodal", "qwen3_next", "mamba2", "bart")
+"""Weights cut at a deviation, towers beside the language, states, a hybrid, an encoder with its masks."""
+ASKS_WHERE_TOKENS_GO = {"dbrx", "jetmoe", "longcat_flash"}
+"""Their loops read how many tokens each expert gets: the one thing that training leaves to be assumed."""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +38,18 @@ def test_it_trains_and_generates_on_fake_cuda_tensors(worker: Worker, model_type
     assert found["trained"]["device"] == "cuda"
 
 
+@pytest.mark.parametrize("model_type", ASKS_NOTHING)
+def test_training_a_dense_model_guesses_nothing(worker: Worker, model_type: str):
+    (found,) = worker.run("traces", [("program", {"model_type": model_type, "dtype": "bfloat16", "device": "cuda"})])
+    assert found["stage"] == "done"
+    assert found["guesses"] == []
+
+
+def test_training_experts_in_a_loop_tells_what_was_assumed(worker: Worker):
+    (found,) = worker.run("traces", [("program", {"model_type": "dbrx", "dtype": "bfloat16", "device": "cuda"})])
+    assert any("shared out" in guess for guess in found["guesses"])
+
+
 def test_one_that_cannot_run_alone_says_why(worker: Worker):
     found = covered(worker, "gemma4_assistant", "bfloat16", real=False)
     assert found["instantiates"]
@@ -44,14 +60,17 @@ def test_one_that_cannot_run_alone_says_why(worker: Worker):
 @pytest.mark.slow
 def test_all_causal_language_models_but_a_few_are_traced(worker: Worker):
     counts: Counter[str] = Counter()
-    unexplained = []
+    unexplained, guessed = [], set()
     for model_type in MODEL_TYPES:
         found = covered(worker, model_type, "bfloat16", real=False)
         counts["instantiates"] += found["instantiates"]
         counts["both"] += found["trains"] and found["generates"]
         if not ((found["trains"] and found["generates"]) or found["why"]):
             unexplained.append(model_type)
+        if found["trained"].get("guesses"):
+            guessed.add(model_type)
     assert unexplained == []
+    assert guessed == ASKS_WHERE_TOKENS_GO
     assert counts["instantiates"] >= 188
     assert counts["both"] >= 172
 

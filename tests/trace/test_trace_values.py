@@ -38,6 +38,12 @@ KNOWN = {
     "unique": lambda: torch.tensor([3, 3, 4]).to("cuda").unique().tolist(),
     "repeats": lambda: torch.arange(3, device="cuda").repeat_interleave(torch.tensor([1, 2, 3]).to("cuda")).tolist(),
     "a mask as index": lambda: torch.randn(6, 2, device="cuda")[torch.arange(6, device="cuda") > 3].shape[0],
+    "a place in a sort": lambda: [
+        (torch.randn(5, 8, device="cuda").sort()[1] == 7).nonzero().shape[0],
+        (torch.randn(5, 8, device="cuda").argsort(dim=0, stable=True) == 2).nonzero().shape[0],
+        (torch.randn(5, 8, device="cuda").sort(0)[1] == 5).nonzero().shape[0],
+    ],
+    "a list in main memory": lambda: torch.arange(4, device="cuda").view(2, 2).tolist(),
     "selected": lambda: torch.randn(6, device="cuda").masked_select(torch.arange(6, device="cuda") > 1).shape[0],
     "equal": lambda: torch.equal(torch.arange(3), torch.arange(3)),
 }
@@ -51,6 +57,8 @@ ANSWERS = {
     "unique": [3, 4],
     "repeats": [0, 1, 1, 2, 2, 2],
     "a mask as index": [2],
+    "a place in a sort": [5, 8, 0],
+    "a list in main memory": [[0, 1], [2, 3]],
     "selected": [4],
     "equal": [True],
 }
@@ -76,6 +84,7 @@ UNKNOWN = {
     "not any": (lambda: bool(~torch.randn(9, device="cuda").isinf().any()), True),
     "a number": (lambda: torch.randn(9, device="cuda").sum().item(), 0.0),
     "a token": (lambda: int(torch.randn(9, device="cuda").argmax()), 0),
+    "a list of tokens": (lambda: sum(torch.randn(4, 9, device="cuda").argmax(-1).tolist()), 0),
     "an end token": (lambda: bool((torch.isin(torch.randn(2, 9, device="cuda").argmax(-1), 2)).any()), False),
     "equal": (lambda: torch.equal(torch.randn(3, device="cuda"), torch.randn(3, device="cuda")), False),
 }

@@ -38,6 +38,11 @@ NO_HISTORY = template(
     "it holds no history of events",
     "Call torch.cuda.memory._record_memory_history() before the program.",
 )
+OTHER_DEVICE = template(
+    "snapshot.other-device",
+    "a segment lies on device {device}, and there are histories of {count}",
+    "The snapshot is damaged, or was edited; record it again.",
+)
 MOST_BYTES = 512 * 2**20
 GZIP_START = b"\x1f\x8b"
 PICKLE_STARTS = (b"\x80", b"(", b"}", b"]")
@@ -76,6 +81,10 @@ def parse_snapshot(data: bytes) -> Snapshot:
         raise InputError(BAD_SHAPE(reason=shortened(str(error), 200))) from error
     if not any(found.device_traces):
         raise InputError(NO_HISTORY())
+    count = len(found.device_traces)
+    for one in found.segments:
+        if not 0 <= one.device < count:
+            raise InputError(OTHER_DEVICE(device=one.device, count=count))
     return found
 
 

@@ -67,10 +67,12 @@ def trace(
         raise MissingPartError(BROKEN_TORCH(reason=str(error))) from error
     from capienza.allocator.settings import parse_settings
     from capienza.predict.model import stored_format
+    from capienza.trace.machine import machine_of
 
     config = model.artifact.config if model.artifact is not None else None
     recipe = recipe_of(read, config, stored_format(model))
-    chosen = parse_settings(settings or read.allocator or "")
+    total_bytes = machine_of(gpu).total_bytes if gpu != "cpu" else 0
+    chosen = parse_settings(settings or read.allocator or "", total_bytes or None)
     found = trace_recipe(recipe, gpu, steps=steps, settings=chosen, progress=progress)
     if snapshot is not None:
         from capienza.trace.viewer import keep_snapshot

@@ -103,6 +103,13 @@ def _answer(compared: Comparison, say: Say) -> str:
             count=count,
             total=total,
         )
+    if not compared.difference_count:
+        return say(
+            "Model and recording hold different memory at the end; no call to the device differs. "
+            "Allocations that got the very block of the recording: {count} of {total}.",
+            count=count,
+            total=total,
+        )
     return say(
         "Model and recording differ at {places} moments. "
         "Allocations that got the very block of the recording: {count} of {total}.",

@@ -35,6 +35,7 @@ def traced_data(name: str, found: CardTrace) -> dict[str, Any]:
         "tool": TOOL,
         "card": name,
         "device": prediction.device,
+        "total_bytes": prediction.total_bytes,
         "gpus": [_gpu_data(gpu) for gpu in prediction.gpus],
         "entries": [
             {
@@ -127,9 +128,10 @@ def _gpu_blocks(gpu: GpuPeak, prediction: Prediction, say: Say) -> list[Block]:
         Heading(say("Peaks of {gpu}", gpu=gpu.gpu)),
         Table(
             columns=(say("figure"), say("amount"), say("its counter")),
-            rows=(*figures[:3], device, figures[3]),
+            rows=(*figures[:3], device, figures[3], *_of_the_card(prediction, say)),
             numeric=(1,),
         ),
+        *_too_small(gpu, prediction, say),
         _phases(gpu, prediction, say),
         Heading(say("Who holds it when most is allocated")),
         Table(
@@ -146,6 +148,28 @@ def _gpu_blocks(gpu: GpuPeak, prediction: Prediction, say: Say) -> list[Block]:
             ),
             numeric=(2, 3),
         ),
+    ]
+
+
+def _of_the_card(prediction: Prediction, say: Say) -> list[tuple[str, str, str]]:
+    total = prediction.total_bytes
+    return [] if total is None else [(say("memory of the card"), say.size(total), say("torch.cuda.mem_get_info"))]
+
+
+def _too_small(gpu: GpuPeak, prediction: Prediction, say: Say) -> list[Block]:
+    """What those who read on are to know: the figures are of a run that the card would have ended."""
+    total, least = prediction.total_bytes, gpu.smallest_capacity_bytes
+    if total is None or least is None or least <= total:
+        return []
+    return [
+        Paragraph(
+            say(
+                "The program runs out of memory on this card: it needs {least}, and the card has {total}. "
+                "The figures are those of a card that is large enough.",
+                least=say.size(least),
+                total=say.size(total),
+            )
+        )
     ]
 
 
@@ -197,13 +221,16 @@ def _assumptions(found: CardTrace, say: Say) -> list[Block]:
     ]
     assumed = [*kernels, *(sentence(message, say) for message in (*prediction.assumed, *found.assumed)), *guesses]
     missing = [sentence(message, say) for message in (*found.left_out, *prediction.unknown)]
-    missing.append(say("the CUDA context: measure the run on the intended card"))
+    if prediction.device != "cpu":
+        missing.append(say("the CUDA context: measure the run on the intended card"))
     blocks: list[Block] = []
     if prediction.warnings:
         blocks += [Heading(say("Warnings")), Items(tuple(sentence(one, say) for one in prediction.warnings))]
     if assumed:
         blocks += [Heading(say("Assumed")), Items(tuple(assumed))]
-    return [*blocks, Heading(say("Not in these figures")), Items(tuple(missing))]
+    if missing:
+        blocks += [Heading(say("Not in these figures")), Items(tuple(missing))]
+    return blocks
 
 
 def _mib(size_bytes: int, say: Say) -> str:

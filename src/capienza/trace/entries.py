@@ -7,7 +7,7 @@ cannot see stays an unknown entry.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from capienza.allocator.result import Peaks, Replay
 from capienza.errors import Message, template
@@ -38,15 +38,17 @@ A_READING = template(
 def entries_of(recording: Recording, device: int, gpu: str, found: Replay) -> list[Entry]:
     """The entries of one GPU, by its number in the recording and its name in the ledger."""
     named = holders.categories(recording, device)
-    highest: dict[str, Peaks] = {}
+    # Names of the program's own are one phase of the ledger, unknown: each at its highest, they would be added up.
+    spans: dict[Phase, list[Peaks]] = defaultdict(list)
     for span in found.phases:
-        if span.name and (span.name not in highest or span.allocated_bytes > highest[span.name].allocated_bytes):
-            highest[span.name] = span
+        if span.name:
+            spans[_known(span.name)].append(span)
     entries: list[Entry] = []
-    for name, span in highest.items():
-        reserved = max(one.reserved_bytes for one in found.phases if one.name == name)
-        entries += _phase(recording, device, gpu, _known(name), span, reserved, named)
-    phases = tuple(dict.fromkeys(_known(name) for name in highest))
+    for phase, of in spans.items():
+        highest = max(of, key=lambda span: span.allocated_bytes)
+        reserved = max(span.reserved_bytes for span in of)
+        entries += _phase(recording, device, gpu, phase, highest, reserved, named)
+    phases = tuple(spans)
     entries.append(
         Entry(
             name=CONTEXT,

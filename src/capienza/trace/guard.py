@@ -30,9 +30,8 @@ BEFORE_TABLE = 2
 """Words before a table of methods: the offset to the whole object, and its type."""
 WORD = ctypes.sizeof(ctypes.c_void_p)
 
-_no_answer = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: 0)
-_yes = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int64)(lambda _self, _index: True)
-_no = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int64)(lambda _self, _index: False)
+# Functions of C that do nothing but answer, whatever they are given: one of Python would swallow an interrupt.
+_yes, _no = ctypes.pythonapi.Py_IsInitialized, ctypes.CDLL(None).pthread_condattr_destroy
 _kept: list[object] = []
 """What C++ goes on pointing at: never given back."""
 
@@ -88,7 +87,7 @@ def _libraries() -> Path:
 
 def _empty_guard() -> int:
     """The address of an object whose methods all answer 0."""
-    answer = ctypes.cast(_no_answer, ctypes.c_void_p).value
+    answer = ctypes.cast(_no, ctypes.c_void_p).value
     table = (ctypes.c_void_p * GUARD_METHODS)(*[answer] * GUARD_METHODS)
     guard = (ctypes.c_void_p * 1)(ctypes.addressof(table))
     _kept.extend((table, guard))

@@ -35,6 +35,11 @@ MARKS = frozenset({aten.scatter.value, aten.scatter_.value})
 SAME = aten.eq.Tensor
 """Compared with the numbers of all experts it is such a mask too."""
 CHOICES = frozenset({aten.topk.default})
+SORTS = frozenset({aten.sort.default, aten.sort.stable})
+IS = aten.eq.Scalar
+"""Set against the places that a sort gives, each of which is there once, it takes one place of each row."""
+TELLING = MARKS | CHOICES | SORTS | {SAME}
+"""They tell something of their results whatever they are given."""
 HANDED_ON = ("_capienza_routed", "_capienza_below")
 COUNTS = frozenset({aten.sum.dim_IntList, aten.sum.default, aten.count_nonzero.dim_IntList})
 NO_END_TOKEN = "no generated token is an end token"
@@ -67,6 +72,8 @@ class Guesses:
 
     def __init__(self, routing: Routing) -> None:
         self.routing = routing
+        self.likely: list[bool] = []
+        """What the next questions are answered, where the distribution of the numbers says so."""
         self._given: Counter[tuple[str, str, str]] = Counter()
 
     def note(self, op: str, module: str, answer: object) -> None:
@@ -102,6 +109,12 @@ class Guesses:
         return counts + [0] * (groups - hit)
 
 
+def exactly(mask: torch.Tensor) -> int | None:
+    """How many places of a mask are taken whatever its values are; None where that depends on them."""
+    count: int | None = getattr(mask, "_capienza_exactly", None)
+    return count
+
+
 def truth(tensor: torch.Tensor) -> bool | int | float:
     """What is answered when a value is read that nobody knows."""
     assumed: bool | None = getattr(tensor, "_capienza_assumed", None)
@@ -120,7 +133,7 @@ def _are_numbers(value: torch.Tensor, count: int) -> bool:
         return bool(torch.equal(value.flatten(), torch.arange(count)))
 
 
-def hand_on(func: Any, args: tuple[Any, ...], out: Any) -> None:
+def hand_on(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
     """Keep what an unknown result is assumed to be, from the operation that made it."""
     if func in HOLDS:
         out._capienza_assumed = True
@@ -136,6 +149,12 @@ def hand_on(func: Any, args: tuple[Any, ...], out: Any) -> None:
         _compare(args, out)
     elif func in CHOICES:
         out[1]._capienza_below = args[0].shape[args[2] if len(args) > 2 else -1]
+    elif func in SORTS:
+        rows, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", -1)
+        out[1]._capienza_sorted = rows.shape[dim] if rows.dim() else 1
+    elif func is IS and hasattr(args[0], "_capienza_sorted"):
+        length = args[0]._capienza_sorted
+        out._capienza_exactly = out.numel() // length if length and 0 <= args[1] < length else 0
     elif func in KEEPS:
         for name in HANDED_ON:
             value = getattr(args[0], name, None)

@@ -23,7 +23,8 @@ from capienza.trace.tracker import HANDLERS, Tracker
 Change = tuple[Any, str, Any]
 ALONE = {"num_workers": 0, "timeout": 0, "pin_memory": False}
 """What a loader is without worker processes, and without the warning that there is no device to pin memory for."""
-NOT_SAVED = template("trace.not-saved", "torch.save wrote nothing: tensors without data are no checkpoint")
+NOWHERE, ROOM_BITS = 1 << 62, 14
+"""Addresses of fake storages: where no memory can lie, and far from each other."""
 NOT_NESTED = template(
     "trace.not-nested",
     "a transformer encoder was run on padded rows: on a card it packs them first, which takes less for its layers",
@@ -38,9 +39,8 @@ MADE_OUTSIDE = template(
 def changes(tracker: Tracker, refuse: Callable[..., Any]) -> list[Change]:
     """What is changed, whatever the device is."""
     real_frame, real_numpy = torch._dynamo.eval_frame._maybe_set_eval_frame, torch.Tensor.numpy
-
-    def save(*_args: object, **_kwargs: object) -> None:
-        tracker.assumed[NOT_SAVED.code] = NOT_SAVED()
+    real_format = torch.Tensor.__format__
+    real_address, real_storage_address = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
 
     def not_nested(*_args: object) -> bool:
         tracker.assumed[NOT_NESTED.code] = NOT_NESTED()
@@ -54,18 +54,36 @@ def changes(tracker: Tracker, refuse: Callable[..., Any]) -> list[Change]:
             return real_numpy(tensor, force=force)
         return _array(tracker, tensor, force)
 
+    def formatted(tensor: torch.Tensor, spec: str) -> str:
+        is_number = isinstance(tensor, FakeTensor) and tensor.dim() == 0
+        return format(tensor.item(), spec) if is_number else real_format(tensor, spec)
+
+    def address(tensor: torch.Tensor) -> int:
+        if not isinstance(tensor, FakeTensor):
+            return real_address(tensor)
+        start = storage_address(tensor.untyped_storage())
+        return start and start + int(tensor.storage_offset()) * tensor.element_size()
+
+    def storage_address(storage: torch.UntypedStorage) -> int:
+        if storage.device.type != "meta":
+            return real_storage_address(storage)
+        return NOWHERE + (storage._cdata << ROOM_BITS) if storage.nbytes() else 0
+
     def array(tensor: torch.Tensor, dtype: Any = None) -> Any:
         found = numpy(tensor)
         return found if dtype is None else found.astype(dtype, copy=False)
 
     return [
-        # It empties the file before it finds that a fake tensor cannot be written.
-        (torch, "save", save),
         # A function that was compiled before the trace would run as it is, without a word.
         (torch._dynamo.eval_frame, "_maybe_set_eval_frame", set_frame),
         # Metrics are worked out with arrays.
         (torch.Tensor, "numpy", numpy),
         (torch.Tensor, "__array__", array),
+        # A loss is printed as a number; of a tensor of another type PyTorch prints only the type.
+        (torch.Tensor, "__format__", formatted),
+        # Programs tell by the address whether two tensors share memory; all fake ones lie at 0.
+        (torch.Tensor, "data_ptr", address),
+        (torch.UntypedStorage, "data_ptr", storage_address),
         # A nested tensor has no fake form; where the mask is not aligned to the left, PyTorch does without one too.
         (torch, "_nested_tensor_from_mask_left_aligned", not_nested),
         # Another process makes real tensors, or fails at its modes; what it holds is not on the card.
@@ -93,6 +111,23 @@ def kept() -> Iterator[None]:
         for module, parameters, buffers in had.values():
             module._parameters.update(parameters)
             module._buffers.update(buffers)
+
+
+@contextlib.contextmanager
+def settings_kept() -> Iterator[None]:
+    """What the program sets for the whole of PyTorch ends with it: the user's own program goes on with what it had."""
+    device: Any = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    dtype, has_grad, state = torch.get_default_dtype(), torch.is_grad_enabled(), torch.random.get_rng_state()
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        yield
+    finally:
+        if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not device:
+            torch.set_default_device(None if device is None else device.device)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(has_grad)
+        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        torch.random.set_rng_state(state)
 
 
 def _check(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:

@@ -19,8 +19,21 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
+from capienza.allocator.settings import Settings
 from capienza.errors import UsageError, template
-from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams
+from capienza.trace import (
+    checkpoints,
+    cuda_api,
+    outside,
+    quantised,
+    reads,
+    recurrent,
+    shadow,
+    streams,
+    threads,
+    truncated,
+)
+from capienza.trace.machine import Machine
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -35,12 +48,13 @@ FLEX = "flex_attention"
 
 
 @contextlib.contextmanager
-def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> Iterator[None]:
+def patched(tracker: Tracker, machine: Machine, settings: Settings) -> Iterator[None]:
     """Inside, the program meets a PyTorch with one CUDA device of that kind."""
     with contextlib.ExitStack() as undo:
-        for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
+        for owner, attribute, value in _changes(tracker, machine, settings):
             undo.enter_context(swapped(owner, attribute, value))
         undo.enter_context(outside.kept())
+        undo.enter_context(checkpoints.followed(tracker))
         undo.callback(tracker.place.leave)
         undo.enter_context(_foreach())
         undo.enter_context(made_from_fakes())
@@ -89,7 +103,7 @@ def in_libraries(scene: Scene) -> Iterator[None]:
         yield
 
 
-def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> list[tuple[Any, str, Any]]:
+def _changes(tracker: Tracker, machine: Machine, settings: Settings) -> list[tuple[Any, str, Any]]:
     def resize(storage: torch.UntypedStorage, size: int) -> Any:
         answer = real_resize(storage, size)
         tracker.resize(storage)
@@ -128,10 +142,14 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         # It compiles itself, and libraries hand it to torch.compile.
         (torch.nn.attention.flex_attention, FLEX, refuse_flex),
         *outside.changes(tracker, refuse),
+        # Whether a random number lies outside its bounds is told by their distribution.
+        *truncated.changes(tracker),
+        *reads.changes(tracker),
+        *threads.changes(tracker),
     ]
     if tracker.device_type != "cuda":
         return changes
-    changes += cuda_api.changes(tracker, name, capability, total_bytes)
+    changes += cuda_api.changes(tracker, machine, settings)
     return [*changes, *recurrent.changes(), *streams.changes(tracker.place)]
 
 

@@ -9,14 +9,14 @@ the program to end, found by running its events through the allocator again and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
 from capienza.allocator.capacity import SmallestCapacity, smallest_capacity_bytes
 from capienza.allocator.result import Peaks, Replay
-from capienza.allocator.settings import Settings
-from capienza.errors import InputError, Message, template
+from capienza.allocator.settings import Settings, parse_settings
+from capienza.errors import InputError, Message, UsageError, phrase, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger
 from capienza.trace import holders
@@ -28,7 +28,7 @@ from capienza.trace.ranks import unseen
 from capienza.trace.ranks.cards import own_gpu
 from capienza.trace.ranks.run import traces
 from capienza.trace.ranks.world import worlds_of
-from capienza.trace.run import CPU, CUDA, Traced, trace
+from capienza.trace.run import CPU, CUDA, DEFAULTS, Traced, trace
 from capienza.trace.tracker import Progress
 
 State = TypeVar("State")
@@ -38,11 +38,9 @@ NEVER = template(
     "{allocated_bytes} allocated",
     "check the sizes of the program, and what the allocator's settings allow",
 )
-DEFAULTS = Settings()
 MOST_OPS, MOST_SECONDS = 5_000_000, 1_800.0
-
-
 HOST = Machine("cpu", (0, 0), 0)
+NOT_ACCEPTED = template("trace.not-accepted", "{name} is {found}", "give {accepted}")
 
 
 class PhasePeak(msgspec.Struct, frozen=True):
@@ -89,6 +87,13 @@ class Prediction(msgspec.Struct, frozen=True):
     """Of several ranks, that of the one that needs most."""
     ranks: tuple[Prediction, ...] = ()
     """Each rank that was traced, by itself; empty for a program of one process."""
+    total_bytes: int | None = None
+    """What the card reports as its memory; None where that is not known."""
+
+    def __repr__(self) -> str:
+        """The figures: whole it would be every event of the trace."""
+        figures = (f"{one.gpu} allocated {one.allocated_bytes} B, reserved {one.reserved_bytes} B" for one in self.gpus)
+        return f"Prediction({self.device}: {'; '.join(figures)})"
 
     @property
     def allocated_bytes(self) -> int:
@@ -107,7 +112,7 @@ def predict_peak(
     *,
     steps: int = 2,
     device: str = "H100",
-    settings: Settings = DEFAULTS,
+    settings: Settings | str = DEFAULTS,
     routing: Routing = "balanced",
     most_ops: int = MOST_OPS,
     most_seconds: float = MOST_SECONDS,
@@ -119,33 +124,60 @@ def predict_peak(
     """Run `build()` once and `step(state)` so many times on fake tensors, and say what a `device` would hold.
 
     The program makes its model and inputs on `cuda` itself; nothing is computed, and no memory is taken for it. The
-    second step shows the steady peak, as the first makes the optimizer's states. `settings` are those of
-    PYTORCH_ALLOC_CONF. With the device "cpu" the program is one for main memory, and `requested_bytes` is what
-    PyTorch's allocator there counts. Raises `UsageError` for a card whose kernels are not known or a program that
-    uses no `cuda`, `InputError` for a program that stops or does not end.
+    second step shows the steady peak, as the first makes the optimizer's states. `settings` are written as in
+    PYTORCH_ALLOC_CONF, "expandable_segments:True". With the device "cpu" the program is one for main memory, and
+    `requested_bytes` is what PyTorch's allocator there counts. Raises `UsageError` for an argument that is not
+    accepted, a card whose kernels are not known or a program that uses no `cuda`, `InputError` for a program that stops
+    (`sys.exit` too) or does not end. An interrupt leaves PyTorch as it was.
 
     With a `world_size` the program is one process of so many: it finds the environment of torchrun and a process group
     that answers every collective at once, and `rank` (0 unless given) is traced, or each of `ranks` in turn, for each
     of which `build` is called. The GPU of rank 3 is "gpu:3". What the communication library holds is not seen: it is
     an unknown entry.
     """
+    _check(device, steps, settings, routing, most_ops, most_seconds)
     worlds = worlds_of(world_size, rank, ranks)
     machine = HOST if device == CPU else machine_of(device)
+    wanted = parse_settings(settings, machine.total_bytes or None) if isinstance(settings, str) else settings
     options: dict[str, Any] = {
         "steps": steps,
         "machine": machine,
         "device_type": CPU if device == CPU else CUDA,
+        "settings": settings,
         "routing": routing,
         "most_ops": most_ops,
         "most_seconds": most_seconds,
         "progress": progress,
     }
     if not worlds:
-        return predicted(trace(build, step, **options), machine.name, settings)
-    return joined([predicted(one, machine.name, settings) for one in traces(build, step, worlds, **options)])
+        return predicted(trace(build, step, **options), machine.name, wanted, machine.total_bytes)
+    return joined(
+        [predicted(one, machine.name, wanted, machine.total_bytes) for one in traces(build, step, worlds, **options)]
+    )
 
 
-def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Prediction:
+def _check(
+    device: object, steps: object, settings: object, routing: object, most_ops: object, most_seconds: object
+) -> None:
+    """Raise `UsageError` for an argument that would only fail later, or be taken for another."""
+    for name, found, is_accepted, accepted in (
+        ("device", device, isinstance(device, str), phrase('the name of a GPU, or "cpu"')),
+        ("steps", steps, type(steps) is int, phrase("a whole number from 1")),
+        ("settings", settings, isinstance(settings, Settings | str), phrase("a text as in PYTORCH_ALLOC_CONF")),
+        ("routing", routing, routing in get_args(Routing), " | ".join(get_args(Routing))),
+        ("most_ops", most_ops, _is_number(most_ops, (int,)), phrase("a whole number; 0 is no limit")),
+        ("most_seconds", most_seconds, _is_number(most_seconds, (int, float)), phrase("seconds; 0 is no limit")),
+    ):
+        if not is_accepted:
+            raise UsageError(NOT_ACCEPTED(name=name, found=repr(found), accepted=accepted))
+
+
+def _is_number(value: Any, kinds: tuple[type, ...]) -> bool:
+    is_one = isinstance(value, kinds) and not isinstance(value, bool)
+    return is_one and bool(value >= 0)
+
+
+def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS, total_bytes: int = 0) -> Prediction:
     """What a trace says of the memory of its devices; of a rank, on its own GPU."""
     recording = traced.recording
     names, strays = own_gpu(traced)
@@ -170,6 +202,7 @@ def predicted(traced: Traced, device: str, settings: Settings = DEFAULTS) -> Pre
         unknown=traced.unknown,
         warnings=traced.warnings + strays,
         traced=traced,
+        total_bytes=total_bytes or None,
     )
 
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from capienza.errors import template
 from capienza.trace.swap import swapped
@@ -98,7 +97,6 @@ def changes() -> list[tuple[Any, str, Any]]:
         (functional, "get_paged", get_paged),
         (functional, "fill", nothing),
         (functional, "prefetch_tensor", nothing),
-        (FakeTensor, "data_ptr", lambda _tensor: 0),
     ]
 
 

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from typing import TypeVar
 
 import msgspec
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedOperatorException
 
+import capienza.trace.gradients
 import capienza.trace.in_place
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
+from capienza.allocator.settings import Settings
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised
+from capienza.trace import (
+    attention,
+    attention_packages,
+    guard,
+    interrupts,
+    norms,
+    outside,
+    patches,
+    probe,
+    quantised,
+    untraceable,
+)
 from capienza.trace.attention_call import Call, Choice
 from capienza.trace.declared import declared
 from capienza.trace.guesses import Guess, Routing
@@ -27,10 +41,12 @@ from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import CACHE, Scene
-from capienza.trace.tracker import Progress, TraceLimit, Tracker, plain
+from capienza.trace.tracker import Progress, Tracker, plain
+from capienza.trace.watch import TraceLimit, Watch
 
 State = TypeVar("State")
 CUDA, CPU = "cuda", "cpu"
+DEFAULTS = Settings()
 
 STOPPED = template(
     "trace.stopped",
@@ -39,6 +55,16 @@ STOPPED = template(
     "if it does not, this operation cannot be traced",
 )
 IN_MODULE = template("trace.in-module", " in module {module}")
+NOT_RUN = template(
+    "trace.not-run",
+    "`step` returned a {kind}, so nothing of it was run",
+    "write `step` as a plain function that does the work; one with `yield` or `async` only begins it",
+)
+NO_FAKE = template(
+    "trace.no-fake-kernel",
+    "the operation {op}{where} has no fake kernel, so nobody knows the shape of its result",
+    "give it one with torch.library.register_fake, or trace the program without it",
+)
 LIMIT = template(
     "trace.limit",
     "the trace did not end: {ops} operations in {seconds} s, the last {op} in module {module}",
@@ -53,6 +79,7 @@ ONCE = template("trace.once", "a trace is running in this process already", "end
 NO_STEPS = template(
     "trace.no-steps", "{steps} steps were asked for", "ask for one or more; the second shows the steady peak"
 )
+NO_NAME = template("trace.no-phase-name", "{name} is no name of a phase", 'give it a text: with phase("eval"):')
 _one_at_a_time = threading.Lock()
 _running: list[Tracker] = []
 
@@ -83,6 +110,7 @@ def trace(
     steps: int,
     machine: Machine,
     device_type: str = CUDA,
+    settings: Settings = DEFAULTS,
     routing: Routing = "balanced",
     most_ops: int = 0,
     most_seconds: float = 0,
@@ -91,6 +119,7 @@ def trace(
 ) -> Traced:
     """Build the program's state and run its step so many times, all on fake tensors.
 
+    `settings` are those of the allocator whose counters the program may read.
     `around` is put in place before the program is built, and taken away after it.
     Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
     with an error or does not end.
@@ -100,7 +129,9 @@ def trace(
     if not _one_at_a_time.acquire(blocking=False):
         raise UsageError(ONCE())
     try:
-        return _traced(build, step, steps, machine, device_type, routing, most_ops, most_seconds, progress, around)
+        return _traced(
+            build, step, steps, machine, device_type, settings, routing, most_ops, most_seconds, progress, around
+        )
     finally:
         _one_at_a_time.release()
 
@@ -111,6 +142,7 @@ def _traced(
     steps: int,
     machine: Machine,
     device_type: str,
+    settings: Settings,
     routing: Routing,
     most_ops: int,
     most_seconds: float,
@@ -124,19 +156,24 @@ def _traced(
         device_type = CPU
     recording = Recording()
     scene = Scene(recording)
-    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds, progress, _card(machine, device_type))
+    watch = Watch(most_seconds)
+    tracker = Tracker(device_type, scene, routing, most_ops, watch, progress, _card(machine, device_type))
+    tracker.assumed |= {str(message): message for message in machine.assumed}
     chosen: Counter[str] = Counter()
     began = time.monotonic()
     _running.append(tracker)
     try:
-        with _stage(tracker, machine, chosen, around):
+        with _stage(tracker, machine, settings, chosen, around):
             _play(tracker, build, step, steps)
             scene.label()
-    except TraceLimit:
-        raise InputError(_limit(tracker, time.monotonic() - began)) from None
-    except CapienzaError:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit, TraceLimit) as error:
+        # The program may have made another error of the limit's.
+        if tracker.refused is not None:
+            raise UsageError(tracker.refused) from None
+        if watch.is_over:
+            raise InputError(_limit(tracker, time.monotonic() - began)) from None
+        if isinstance(error, CapienzaError):
+            raise
         raise InputError(_stopped(tracker, error)) from error
     finally:
         _running.clear()
@@ -161,7 +198,12 @@ def _traced(
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Say from inside a traced program in which phase it is. Outside a trace nothing happens."""
+    """Say from inside a traced program in which phase it is. Outside a trace nothing happens.
+
+    Raises `UsageError` for a name that is no text, or an empty one.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(NO_NAME(name=repr(name)))
     if not _running:
         yield
         return
@@ -187,24 +229,36 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
     scene = tracker.scene
     scene.mark = _marker(tracker)
     with patches.in_libraries(scene):
-        state = build()
+        state = tracker.watch.run(build)
     # The modules it needs may have been imported only while it was built.
     with patches.in_libraries(scene):
-        scene.has_begun = True
         for _ in range(steps):
-            step(state)
+            scene.next_step()
+            _check_that_it_ran(tracker.watch.run(functools.partial(step, state)))
             scene.label()
+    tracker.check()
+
+
+def _check_that_it_ran(returned: object) -> None:
+    """A step that returns one of these has only begun. Raises `UsageError`."""
+    if isinstance(returned, Generator | Coroutine | AsyncGenerator):
+        if isinstance(returned, Coroutine):
+            returned.close()
+        raise UsageError(NOT_RUN(kind=type(returned).__name__))
 
 
 @contextlib.contextmanager
 def _stage(
     tracker: Tracker,
     machine: Machine,
+    settings: Settings,
     chosen: Counter[str],
     around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None,
 ) -> Iterator[None]:
     """Everything that has to be in place; all of it is taken away again."""
     with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupts.held_back(tracker))
+        stack.enter_context(outside.settings_kept())
         if tracker.device_type == CUDA:
             stack.enter_context(guard.cuda_accepted())
             stack.enter_context(norms.fused_on_cuda())
@@ -215,7 +269,7 @@ def _stage(
         stack.enter_context(_collecting())
         stack.enter_context(_quiet())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
-        stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
+        stack.enter_context(patches.patched(tracker, machine, settings))
         if around is not None:
             stack.enter_context(around(tracker))
         stack.enter_context(tracker.scene.watching())
@@ -253,7 +307,7 @@ def _card(machine: Machine, device_type: str) -> Card | None:
     if device_type != CUDA:
         return None
     major, minor = torch.__version__.split(".")[:2]
-    return Card(machine.capability, (int(major), int(minor)))
+    return Card(machine.capability, (int(major), int(minor)), machine.multiprocessors)
 
 
 def _choosing(tracker: Tracker, chosen: Counter[str]) -> Callable[[Choice, Call], None]:
@@ -279,14 +333,27 @@ def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]
     return mark
 
 
-def _stopped(tracker: Tracker, error: Exception) -> Message:
+def _stopped(tracker: Tracker, error: BaseException) -> Message:
     op, module = tracker.current or ("", "")
-    # PyTorch goes on about builds of its own.
-    first_line = (str(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
     where: Message | str = IN_MODULE(module=module) if module else ""
+    told = untraceable.known(str(op))
+    if told is not None and isinstance(error, NotImplementedError | RuntimeError):
+        return told(where=where, op=str(op))
+    if isinstance(error, UnsupportedOperatorException):
+        return NO_FAKE(op=str(op), where=where)
+    # PyTorch goes on about builds of its own.
+    first_line = (_text(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
     return STOPPED(where=where, op=str(op) or "its start", error=f"{type(error).__name__}: {first_line}")
+
+
+def _text(error: BaseException) -> str:
+    """What an error of the program says, if it can."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _limit(tracker: Tracker, seconds: float) -> Message:
     op, module = tracker.current or ("", "")
-    return LIMIT(ops=len(tracker.op_names), seconds=round(seconds), op=str(op), module=module or "-")
+    return LIMIT(ops=len(tracker.op_names), seconds=round(seconds), op=str(op or "-"), module=module or "-")

@@ -48,6 +48,10 @@ class Scene:
         self._numbers: list[int] = [-1]
         self._makers: list[str] = [""]
         self._stepped: set[int] = set()
+        self._updating = 0
+        """Optimizers whose step runs."""
+        self._is_new = False
+        """No operation of this step has run yet."""
         self.enter(Phase.LOAD)
 
     @property
@@ -61,11 +65,17 @@ class Scene:
             self.phase = phase
             self.recording.enter(phase)
 
+    def next_step(self) -> None:
+        """A step of the program begins: its first operation belongs to its forward pass."""
+        self.has_begun = self._is_new = True
+        self._updating = 0
+
     def look(self) -> None:
-        """Notice that autograd has begun to run, and which numbers the nodes of this module get."""
+        """Notice that a step or autograd has begun to run, and which numbers the nodes of this module get."""
         if not self.in_backward():
-            if self.has_begun and self.phase == Phase.LOAD and not self.told:
+            if self._is_new and not self.told:
                 self.enter(Phase.FORWARD)
+                self._is_new = False
             self._number()
         elif not self.told and self.phase != Phase.LOAD:
             self.enter(Phase.BACKWARD)
@@ -91,7 +101,7 @@ class Scene:
             return RECOMPUTED if torch.is_grad_enabled() else BACKWARD
         if self.phase == Phase.LOAD:
             return LOADING
-        if self.phase in _UPDATES:
+        if self.phase in _UPDATES and self._updating:
             return UPDATE
         return FORWARD if self.stack else INPUT
 
@@ -181,6 +191,7 @@ class Scene:
         return self._names[id(root)]
 
     def _updates(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+        self._updating += 1
         if id(optimizer) not in self._stepped:
             self.optimizers.append(optimizer)
         if not self.told:
@@ -194,6 +205,7 @@ class Scene:
                     self.mark(parameter.grad, GRADIENT, None)
 
     def _updated(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+        self._updating = max(0, self._updating - 1)
         self._label(optimizer)
 
     def _label(self, optimizer: torch.optim.Optimizer) -> None:

@@ -8,7 +8,6 @@ the mechanics: torch/_subclasses/fake_tensor.py, torch/storage.py (a storage's P
 from __future__ import annotations
 
 import functools
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,18 +25,19 @@ from capienza.trace.recording import Recording
 from capienza.trace.repeats import Repeats
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 from capienza.trace.streams import Place
+from capienza.trace.watch import TraceLimit, Watch
 
 aten = torch.ops.aten
 PRIM_DEVICE = torch.ops.prim.device.default
 KNOWN_TYPES = frozenset({torch.Tensor, FakeTensor, torch.nn.Parameter})
 TAKES_A_MASK = frozenset({aten.index.Tensor, aten.index_put.default, aten.index_put_.default})
-CLOCK_EVERY = 256
+TOLD_EVERY = 256
 UNSEEN = template(
     "trace.unseen-scratch",
     "{what}: its size is not known before a run ({source})",
     "measure the run on the intended card",
 )
-TOLD = frozenset({"_capienza_shadow", "_capienza_routed", "_capienza_below", "_capienza_assumed"})
+TOLD = frozenset({"_capienza_shadow", "_capienza_routed", "_capienza_below", "_capienza_assumed", "_capienza_sorted"})
 Progress = Callable[[int, str, str], None]
 """Told now and then: operations so far, phase, module."""
 Handler = Callable[["Tracker", Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -46,10 +46,6 @@ HANDLERS: dict[Any, Handler] = {}
 LIBRARIES: dict[str, Callable[[Tracker], dict[Any, Callable[..., Any]]]] = {"bitsandbytes": quantised.kernels}
 """Libraries whose operations are made of others that are to be seen, by the name of their operations."""
 COMPOSITE = "CompositeImplicitAutograd"
-
-
-class TraceLimit(BaseException):
-    """The limit of operations or of time is reached. No error of the program: nothing in it may catch this."""
 
 
 class _Life(weakref.ref):  # type: ignore[type-arg]
@@ -101,7 +97,7 @@ class Tracker(TorchDispatchMode):
         scene: Scene,
         routing: Routing = "balanced",
         most_ops: int = 0,
-        most_seconds: float = 0,
+        watch: Watch | None = None,
         progress: Progress | None = None,
         card: Card | None = None,
     ) -> None:
@@ -119,8 +115,11 @@ class Tracker(TorchDispatchMode):
         self.card = card
         """Whose kernels run; None where nothing is known of them."""
         self.workspaces: set[str] = set()
-        self.ends_at = time.monotonic() + most_seconds if most_seconds else None
+        self.watch = watch or Watch()
+        self.refused: Message | None = None
+        """Why another thread had to end the trace."""
         self.current: tuple[Any, str] | None = None
+        self.broken: BaseException | None = None
         self.assumed: dict[str, Message] = {}
         self.unknown: dict[str, Message] = {}
         """What the trace cannot count, by its code."""
@@ -152,14 +151,17 @@ class Tracker(TorchDispatchMode):
         if handler is not None:
             out = handler(self, func, args, named)
         else:
-            if func in TAKES_A_MASK:
-                args = self.without_masks(args)
-            out = self._repeats.run(func, args, named)
-            self._values(func, args, named, out)
+            out = self.made(func, self.without_masks(args) if func in TAKES_A_MASK else args, named)
         self.keep(out, func)
         if self.card is not None and rule_of(func) is not None:
             self._scratch(func, args, named, self.card)
         self.op_ends.append(len(self.recording.events.get(0, ())))
+        return out
+
+    def made(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the operation makes of fake tensors, with companions where there can be any."""
+        out = self._repeats.run(func, args, kwargs)
+        self._values(func, args, kwargs, out)
         return out
 
     def keep(self, out: Any, func: Any) -> None:
@@ -254,21 +256,30 @@ class Tracker(TorchDispatchMode):
         for block in taken:
             recording.free(block)
 
+    def check(self) -> None:
+        """Raise what could not be raised where it came, such as an interrupt."""
+        if self.broken is not None:
+            raise self.broken
+
     def _count(self, func: Any) -> None:
+        self.check()
         self.op_names.append(func)
         done = len(self.op_names)
         if self.most_ops and done > self.most_ops:
+            raise self.watch.end()
+        if self.watch.is_over:
             raise TraceLimit
-        if done % CLOCK_EVERY == 0:
-            if self.ends_at is not None and time.monotonic() > self.ends_at:
-                raise TraceLimit
-            if self.progress is not None:
-                self.progress(done, self.scene.phase, self.scene.module)
+        if self.progress is not None and done % TOLD_EVERY == 0:
+            self.progress(done, self.scene.phase, self.scene.module)
 
     def _died(self, life: _Life) -> None:
-        self.recording.free(life.block)
-        if self.lives.get(life.key) is life:
-            del self.lives[life.key]
+        try:
+            self.recording.free(life.block)
+            if self.lives.get(life.key) is life:
+                del self.lives[life.key]
+        except BaseException as error:
+            # Python would print it and go on, and a storage that is gone would count for ever.
+            self.broken = error
 
     def _values(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Keep companions up to date."""
@@ -288,7 +299,7 @@ class Tracker(TorchDispatchMode):
             for one in targets:
                 shadow.forget(one)
             if func in guesses.MARKS:
-                guesses.hand_on(func, args, args[0])
+                guesses.hand_on(func, args, kwargs, args[0])
 
     def _mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         outs = [out] if isinstance(out, torch.Tensor) else out
@@ -299,7 +310,7 @@ class Tracker(TorchDispatchMode):
             if func in guesses.COUNTS:
                 self._shared_out(func, args[0], out)
             else:
-                guesses.hand_on(func, args, out)
+                guesses.hand_on(func, args, kwargs, out)
             return
         values: Any = [found] if isinstance(found, torch.Tensor) else found
         for one, value in zip(outs, values, strict=True):
@@ -335,7 +346,7 @@ def _may_be_known(out: Any) -> bool:
 
 def _may_map(func: Any, args: tuple[Any, ...]) -> bool:
     """Can the result be known, or assumed? A quick look at the first tensor."""
-    if func in guesses.MARKS or func in guesses.CHOICES or func is guesses.SAME:
+    if func in guesses.TELLING:
         return True
     for one in args:
         if isinstance(one, torch.Tensor):

@@ -16,17 +16,21 @@ from typing import Any
 from unittest import mock
 
 import msgspec
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capienza.allocator.events import ALLOC, FREE
 from capienza.trace import run
+from capienza.trace.gradients import WRITTEN_BY_AUTOGRAD
 from capienza.trace.machine import Machine
+from capienza.trace.tracker import HANDLERS
 from truth.counter import Counter
 from truth.programs import Program
 
 SEED = 7
 STASH_BYTES = torch.get_rng_state().nbytes
+TOP = torch.ops.aten.topk.default
 NO_CARD = Machine("CPU", (8, 0), 0)
 
 
@@ -51,9 +55,10 @@ class Curve(msgspec.Struct):
 class _Recorder(TorchDispatchMode):
     """Writes down each operation and what is alive after it."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Counter, *, evenly: bool) -> None:
         super().__init__()
         self.counter = counter
+        self.evenly = evenly
         self.curve = Curve(base=counter.live_bytes, ops=[], live=[])
 
     def __torch_dispatch__(
@@ -65,6 +70,8 @@ class _Recorder(TorchDispatchMode):
         counter.restart()
         out = func(*args, **(kwargs or {}))
         after = counter.live_bytes
+        if self.evenly and func is TOP:
+            _spread(out[1], args[0].shape[-1])
         curve.ops.append(str(func))
         curve.live.append(after)
         if counter.peak_bytes > curve.raw_peak:
@@ -79,6 +86,13 @@ class _Recorder(TorchDispatchMode):
             self.curve.raw_peak, self.curve.raw_op, self.curve.scratch = self.counter.peak_bytes, "between", 0
 
 
+def _spread(chosen: torch.Tensor, classes: int) -> None:
+    """Write over what a router chose: every class as often as any other. Nothing is taken of the counted memory."""
+    evenly = np.arange(chosen.numel()).reshape(chosen.shape) % classes
+    with torch._C._DisableTorchDispatch():
+        chosen.copy_(torch.from_numpy(evenly))
+
+
 @functools.cache
 def _counter() -> Counter:
     counter = Counter()
@@ -86,8 +100,11 @@ def _counter() -> Counter:
     return counter
 
 
-def real(program: Program, steps: int = 2) -> Curve:
-    """Run a program on the CPU and record its last step. The counting allocator stays until the process ends."""
+def real(program: Program, steps: int = 2, *, evenly: bool = False) -> Curve:
+    """Run a program on the CPU and record its last step. The counting allocator stays until the process ends.
+
+    `evenly`: in that step every expert gets as many tokens as any other, as the trace assumes.
+    """
     build, step = program
     torch.manual_seed(SEED)
     counter = _counter()
@@ -98,14 +115,34 @@ def real(program: Program, steps: int = 2) -> Curve:
             step(state)
         gc.collect()
         counter.restart()
-        with _Recorder(counter) as recorder:
+        with _Recorder(counter, evenly=evenly) as recorder:
             step(state)
         recorder.between()
     return _with_views(recorder.curve)
 
 
-def traced(program: Program, steps: int = 2) -> Curve:
-    """Trace a program on fake CPU tensors; its last step."""
+def bare(program: Program, steps: int = 2) -> Curve:
+    """The same without looking at operations, which autograd notices: base and raw peak only."""
+    build, step = program
+    torch.manual_seed(SEED)
+    counter = _counter()
+    gc.collect()
+    with torch.autograd.set_multithreading_enabled(False):
+        state = build()
+        for _ in range(steps - 1):
+            step(state)
+        gc.collect()
+        counter.restart()
+        base = counter.live_bytes
+        step(state)
+    return Curve(base, [], [], raw_peak=counter.peak_bytes)
+
+
+def traced(program: Program, steps: int = 2, *, watched: bool = True) -> Curve:
+    """Trace a program on fake CPU tensors; its last step.
+
+    `watched`: as the real run is whose operations are recorded. Autograd then writes nowhere in place.
+    """
     build, step = program
     starts: list[tuple[int, int]] = []
 
@@ -115,7 +152,11 @@ def traced(program: Program, steps: int = 2) -> Curve:
         starts.append((len(tracker.op_names), len(tracker.recording.events[0])))
         step(state)
 
-    with mock.patch.multiple(torch, get_rng_state=_stashed, set_rng_state=_put_back):
+    handlers = {func: own for func, own in HANDLERS.items() if not (watched and func in WRITTEN_BY_AUTOGRAD)}
+    with (
+        mock.patch.multiple(torch, get_rng_state=_stashed, set_rng_state=_put_back),
+        mock.patch.dict(HANDLERS, handlers, clear=True),
+    ):
         found = run.trace(build, counted, steps=steps, machine=NO_CARD, device_type=run.CPU)
     live = _live(found.recording.events[0])
     first_op, first_event = starts[-1]

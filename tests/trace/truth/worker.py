@@ -8,6 +8,7 @@ thread, nothing of a job is left.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -27,9 +28,11 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from truth import coverage, recorder
+from truth.gradients import used
 from truth.others import other
 from truth.programs import Program, generation, program
 from truth.recipes import RECIPES
+from truth.sample import LOOPS_OVER_EXPERTS
 
 LIMIT_SECONDS = 600
 
@@ -74,14 +77,22 @@ def _done(what: str, kind: str, arguments: dict[str, Any]) -> Any:
     try:
         if "dtype" in arguments:
             arguments["dtype"] = getattr(torch, arguments["dtype"])
-        return WAYS[what]((PROGRAMS | RECIPES)[kind](**arguments))
+        more = {"evenly": True} if what == "real" and arguments.get("model_type") in LOOPS_OVER_EXPERTS else {}
+        return WAYS[what]((PROGRAMS | RECIPES)[kind](**arguments), **more)
     except BaseException as error:
         return {"error": coverage.told(error)}
 
 
-PROGRAMS: dict[str, Callable[..., Program]] = {"program": program, "generation": generation, "other": other}
+PROGRAMS: dict[str, Callable[..., Program]] = {
+    "program": program,
+    "generation": generation,
+    "other": other,
+    "used": used,
+}
 WAYS = {
     "real": recorder.real,
+    "bare": recorder.bare,
+    "traced as bare": functools.partial(recorder.traced, watched=False),
     "traced": recorder.traced,
     "counted_twice": recorder.counted_twice,
     "runs": coverage.runs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -31,6 +31,17 @@ UNDERSTOOD = frozenset(
 )  # fmt: skip
 WITHOUT_MEMORY = frozenset({"learning_rate", "epochs", "seed", "warmup", "save_total_limit", "save_only_model", "eval"})
 ADAPTER_ALPHA = 16
+OURS = ("transformers", "pytorch", "torch")
+"""Engines that run the very program that is traced."""
+SWITCH = {"true": True, "full": True, "false": False}
+ABOVE_0, SHARE, FROM_0, WHOLE = "x > 0", "0 <= x < 1", "x >= 0", "1, 2, 3, ..."
+ACCEPTED: dict[str, Callable[[float], bool]] = {
+    ABOVE_0: lambda x: x > 0,
+    SHARE: lambda x: 0 <= x < 1,
+    FROM_0: lambda x: x >= 0,
+    WHOLE: lambda x: x >= 1 and x == int(x),
+}
+AT_LEAST_ONE = "1 + 1, ..."
 
 NO_CONFIG = template(
     "trace.no-config",
@@ -66,6 +77,11 @@ UNPACKED = template(
     "trace.unpacked",
     "config.json says that the weights are quantised ({method}); the program was run with them in {dtype}",
     "trace the quantised model with predict_peak",
+)
+OTHER_ENGINE = template(
+    "trace.other-engine",
+    "{engine}: the program that was run is `generate` of transformers, so nothing of that engine is in the figures",
+    "`capienza size` knows the engine's own memory",
 )
 LEFT_OUT = template("trace.left-out", "{field} is not in the traced program: its effect is not in the figures")
 
@@ -136,7 +152,13 @@ def _generation(card: Card, config: dict[str, Any], stored: str | None) -> Recip
     prompt = required.prompt if required.prompt is not None else required.total - 1
     if card.concurrency is None:
         assumed.append(DEFAULT(field="concurrency", value="1"))
+    if prompt < 1 or required.total <= prompt:
+        field = "tokens.required"
+        raise UsageError(
+            NOT_A_CHOICE(field=field, found=f"{prompt} + {required.total - prompt}", accepted=(AT_LEAST_ONE,))
+        )
     options = card.engine.options if card.engine is not None else {}
+    other = card.engine.name if card.engine is not None else None
     return Recipe(
         task="generation",
         config=config,
@@ -146,6 +168,7 @@ def _generation(card: Card, config: dict[str, Any], stored: str | None) -> Recip
         prompt=prompt,
         sequences=card.concurrency or 1,
         assumed=tuple(assumed),
+        left_out=() if other is None or plain_name(other) in OURS else (OTHER_ENGINE(engine=other),),
     )
 
 
@@ -167,6 +190,7 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
         assumed.append(TWO_OF(count=card.accumulation))
     if method == "qlora":
         assumed.append(WIDE_REST())
+    optimizer = _optimizer(training.optimizer, assumed)
     return Recipe(
         task="training",
         config=config,
@@ -177,21 +201,21 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
         method=method,
         four_bit=_four_bit(card, assumed) if method == "qlora" else None,
         rank=training.rank or 0,
-        alpha=_number(options, ("lora_alpha", "alpha"), ADAPTER_ALPHA, method != "full", "training.alpha", assumed),
-        dropout=_number(options, ("lora_dropout", "dropout"), 0, False, "", assumed),
+        alpha=_number(options, ("lora_alpha", "alpha"), ADAPTER_ALPHA, ABOVE_0, assumed if method != "full" else []),
+        dropout=_number(options, ("lora_dropout", "dropout"), 0, SHARE, []),
         targets=_targets(options, method, assumed),
-        optimizer=_optimizer(training.optimizer, assumed),
-        momentum=_number(options, ("momentum",), 0, False, "", assumed),
+        optimizer=optimizer,
+        momentum=_number(options, ("momentum",), 0, SHARE, []),
         autocast=_autocast(options, method, assumed),
         gradient_checkpointing=_flag(options, "gradient_checkpointing", assumed),
         accumulation=card.accumulation or 1,
-        max_grad_norm=_number(options, ("max_grad_norm",), 1.0, True, "training.max_grad_norm", assumed),
-        eval_sequences=int(
-            _number(options, ("eval_microbatch",), card.microbatch, True, "training.eval_microbatch", assumed)
-        ),
+        max_grad_norm=_number(options, ("max_grad_norm",), 1.0, FROM_0, assumed),
+        eval_sequences=int(_number(options, ("eval_microbatch",), card.microbatch, WHOLE, assumed)),
         assumed=tuple(assumed),
         left_out=tuple(
-            LEFT_OUT(field=f"training.{name}") for name in sorted(options) if name not in UNDERSTOOD | WITHOUT_MEMORY
+            LEFT_OUT(field=f"training.{name}")
+            for name in sorted(options)
+            if name not in UNDERSTOOD | WITHOUT_MEMORY or (name == "momentum" and optimizer != "sgd")
         ),
     )
 
@@ -248,30 +272,42 @@ def _targets(options: dict[str, Scalar], method: str, assumed: list[Message]) ->
 
 def _autocast(options: dict[str, Scalar], method: str, assumed: list[Message]) -> str | None:
     """A quantised base is trained under bf16, as TRL does unless it is told otherwise."""
-    if method == "qlora" and "bf16" not in options and "fp16" not in options:
+    stated = {name: _truth(options, name) for name in ("bf16", "fp16") if name in options}
+    if method == "qlora" and not stated:
         assumed.append(DEFAULT(field="training.bf16", value="true"))
         return "bfloat16"
-    return "bfloat16" if options.get("bf16") is True else "float16" if options.get("fp16") is True else None
+    if all(stated.get(name) for name in ("bf16", "fp16")):
+        raise UsageError(
+            NOT_A_CHOICE(field="training.bf16, training.fp16", found="true, true", accepted=("bf16", "fp16"))
+        )
+    return "bfloat16" if stated.get("bf16") else "float16" if stated.get("fp16") else None
 
 
 def _flag(options: dict[str, Scalar], name: str, assumed: list[Message]) -> bool:
     if name not in options:
         assumed.append(DEFAULT(field=f"training.{name}", value="false"))
         return False
-    return options[name] is True or str(options[name]).casefold() in ("true", "full")
+    return _truth(options, name)
+
+
+def _truth(options: dict[str, Scalar], name: str) -> bool:
+    """A switch that the card states, also as a text. Raises `UsageError` for another word."""
+    word = str(options[name]).casefold()
+    if word not in SWITCH:
+        raise UsageError(NOT_A_CHOICE(field=f"training.{name}", found=str(options[name]), accepted=tuple(SWITCH)))
+    return SWITCH[word]
 
 
 def _number(
-    options: dict[str, Scalar],
-    names: tuple[str, ...],
-    default: float,
-    is_told: bool,
-    field: str,
-    assumed: list[Message],
+    options: dict[str, Scalar], names: tuple[str, ...], default: float, accepted: str, assumed: list[Message]
 ) -> float:
-    found = next((options[name] for name in names if name in options), None)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        return found
-    if is_told:
-        assumed.append(DEFAULT(field=field, value=str(default)))
-    return default
+    """A number that the card states. Raises `UsageError` for one that is not accepted, or a text."""
+    name = next((name for name in names if name in options), None)
+    if name is None:
+        assumed.append(DEFAULT(field=f"training.{names[-1]}", value=str(default)))
+        return default
+    found = options[name]
+    if isinstance(found, str | bool) or not ACCEPTED[accepted](found):
+        told = f'"{found}"' if isinstance(found, str) else str(found)
+        raise UsageError(NOT_A_CHOICE(field=f"training.{name}", found=told, accepted=(accepted,)))
+    return found

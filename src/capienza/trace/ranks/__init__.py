@@ -17,8 +17,8 @@ import torch
 
 from capienza.errors import MissingPartError, template
 from capienza.trace.ranks.libraries import forgotten
-from capienza.trace.ranks.rebind import rebound
 from capienza.trace.ranks.world import World, environment
+from capienza.trace.rebind import rebound
 from capienza.trace.swap import swapped
 from capienza.trace.tracker import Tracker
 
