@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.model import Card
-from capienza.errors import Message, template
+from capienza.errors import Message, UsageError, template
 from capienza.recipe import build
 from capienza.recipe.choices import STATED, Choice, Choices, stated_in
 from capienza.recipe.contradictions import check
@@ -23,6 +23,7 @@ NO_HABITS = template(
     "recipe.no-habits", "no habits of {found} are known: those of the Trainer of transformers are taken"
 )
 ONE_UPDATE = template("recipe.one-microbatch", "no accumulation is stated: every microbatch is an update")
+NOT_DIVIDED = template("recipe.not-divided", "the card divides nothing here")
 NOT_STATED = template("recipe.not-stated", "the card states none")
 
 
@@ -54,6 +55,17 @@ def recipe_of(
     rests_on = origins(recipe, choices)
     left_out = stated.left_out + unused(stated.choices, rests_on)
     return msgspec.structs.replace(recipe, left_out=left_out, origins=rests_on)
+
+
+def check_recipe(card: Card) -> None:
+    """Contradictions of a card's recipe, without its model. Raises as `recipe_of`, but for fields that are open.
+
+    What the model would say is filled in with what contradicts nothing: weights in bf16, a type that has targets.
+    """
+    try:
+        recipe_of(card, "bf16", "llama")
+    except UsageError:
+        return
 
 
 def _made(card: Card, framework: str, version: str | None, choices: Choices) -> Recipe:
@@ -108,9 +120,16 @@ def _of_the_card(card: Card, told: Message, version: str | None) -> Choices:
         "microbatch": Choice(0, STATED(field="microbatch"), "microbatch"),
         "accumulation": Choice(0, accumulation, "accumulation" if card.accumulation else None),
         "allocator": _own("allocator", card.allocator),
+        **{f"{name}_parallel": _placed(card, name) for name in ("data", "tensor", "pipeline")},
     }
+
+
+def _placed(card: Card, name: str) -> Choice:
+    """A degree of the placement; one that is left out, or is 1, divides nothing."""
+    degree = getattr(card.placement, f"{name}_parallel", 1)
+    field = f"placement.{name}_parallel"
+    return Choice("", STATED(field=field), field) if degree != 1 else Choice("", NOT_DIVIDED())
 
 
 def _own(field: str, value: str | None) -> Choice:
     return Choice("", NOT_STATED() if value is None else STATED(field=field), None if value is None else field)
-
