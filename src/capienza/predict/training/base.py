@@ -13,13 +13,14 @@ peft_module_casting_to_bf16; bitsandbytes 0.43 and 0.50 functional.py, nn/module
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from capienza.allocator.sizes import rounded_bytes
 from capienza.architecture.model import Architecture
 from capienza.formats.scheme import WEIGHT_FORMATS, Scheme, stored
+from capienza.formats.tensor import Tensor
 from capienza.predict.training.modules import Piece, pieces
 from capienza.predict.training.releases import release
 from capienza.recipe.recipe import Recipe
@@ -57,29 +58,27 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
 
     Raises `InputError` for a matrix that the format cannot pack.
     """
-    if scheme is None and recipe.precision.quantised is not None:
-        scheme = WEIGHT_FORMATS[recipe.precision.quantised]
-    dtype = recipe.precision.base if recipe.adapters is not None else recipe.precision.trained
+    scheme = scheme_of(recipe, scheme)
+    dtype = resident_dtype(recipe)
     shares_code = release(recipe, "bitsandbytes") < OWN_NESTED_CODES_SINCE
     by_format: dict[str, int] = {}
     quantised = rest = modules = widened = nested_code = 0
     made = pieces(architecture, recipe)
-    for one in made:
+    for one, count in alike(made, scheme):
         parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
-        is_quantised = len(parts) > 1 or parts[0].dtype != dtype
         for part in parts:
             size = rounded_bytes(part.bytes)
             if shares_code and part.name.endswith(NESTED_CODE):
                 nested_code = size
                 continue
-            by_format[part.dtype] = by_format.get(part.dtype, 0) + one.count * size
-        if is_quantised:
-            quantised, modules = quantised + one.count * one.elements, modules + one.count
+            by_format[part.dtype] = by_format.get(part.dtype, 0) + count * size
+        if is_packed(parts, dtype):
+            quantised, modules = quantised + count * one.elements, modules + count
         else:
-            rest += one.count * one.elements
-            if _is_widened(one, recipe):
+            rest += count * one.elements
+            if is_widened(one, recipe):
                 size = one.elements * 2
-                widened += one.count * (rounded_bytes(2 * size) - rounded_bytes(size))
+                widened += count * (rounded_bytes(2 * size) - rounded_bytes(size))
     if nested_code:
         by_format[WIDE] = by_format.get(WIDE, 0) + nested_code
     return Base(
@@ -94,7 +93,41 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
     )
 
 
-def _is_widened(one: Piece, recipe: Recipe) -> bool:
+def scheme_of(recipe: Recipe, scheme: Scheme | None) -> Scheme | None:
+    """The quantisation of the model's files, else the one that the recipe makes while loading."""
+    if scheme is None and recipe.precision.quantised is not None:
+        return WEIGHT_FORMATS[recipe.precision.quantised]
+    return scheme
+
+
+def resident_dtype(recipe: Recipe) -> str:
+    """The format of weights that are not quantised."""
+    return recipe.precision.base if recipe.adapters is not None else recipe.precision.trained
+
+
+def is_packed(parts: tuple[Tensor, ...], dtype: str) -> bool:
+    """Is a parameter that is held in these tensors quantised?"""
+    return len(parts) > 1 or parts[0].dtype != dtype
+
+
+def alike(made: Iterable[Piece], scheme: Scheme | None) -> Iterator[tuple[Piece, int]]:
+    """One piece of each kind and how many there are: the layers of a model repeat themselves.
+
+    Where the quantisation has rules by name, every piece is a kind of its own.
+    """
+    if scheme is not None and scheme.rules:
+        yield from ((one, one.count) for one in made)
+        return
+    found: dict[tuple[str, tuple[int, ...]], tuple[Piece, int]] = {}
+    for one in made:
+        key = one.name if one.layer is None else one.name.partition(f".{one.layer}.")[2], one.shape
+        first, count = found.get(key) or (one, 0)
+        found[key] = first, count + one.count
+    yield from found.values()
+
+
+def is_widened(one: Piece, recipe: Recipe) -> bool:
+    """Is a tensor that is not quantised taken up to fp32?"""
     precision = recipe.precision
     if precision.base == WIDE or not (precision.widens_rest or precision.widens_norms):
         return False
@@ -109,8 +142,7 @@ ATTENTION_OUT_BIAS = (".o_proj.bias", ".out_proj.bias", ".dense.bias", ".attn.c_
 def _untied(architecture: Architecture, recipe: Recipe, made: tuple[Piece, ...]) -> int:
     if recipe.framework != "litgpt" or not architecture.tied_head:
         return 0
-    dtype = recipe.precision.base if recipe.adapters is not None else recipe.precision.trained
-    size = 4 if dtype == WIDE else 2
+    size = 4 if resident_dtype(recipe) == WIDE else 2
     return sum(rounded_bytes(size * one.elements) for one in made if one.role == "embedding")
 
 

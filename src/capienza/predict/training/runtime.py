@@ -20,7 +20,7 @@ SCALARS, SCALER_TENSORS = 3, 2
 
 
 def workspaces_bytes(capability: tuple[int, int] | None) -> int:
-    """cuBLAS workspaces in the caching allocator. `capability` None is taken for a card before Hopper."""
+    """Workspaces of cuBLAS in the caching allocator. `capability` None is taken for a card before Hopper."""
     is_large = capability is not None and (9, 0) <= capability < (12, 0)
     return WORKSPACES * (HOPPER_WORKSPACE_BYTES if is_large else WORKSPACE_BYTES)
 

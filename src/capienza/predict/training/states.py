@@ -59,20 +59,30 @@ def states_of(tensors: Iterable[Trained], recipe: Recipe) -> States:
     parts = _parts_by(optimizer, recipe)
     gpu = managed = 0
     has_tables = False
-    for one in tensors:
+    for one, count in alike(tensors):
         is_managed = optimizer.is_paged and one.elements >= PAGED_ELEMENTS
         has_tables = has_tables or _is_narrow(one, recipe)
         for size, may_move in parts(one):
             if is_managed and may_move:
-                managed += one.count * size
+                managed += count * size
             else:
-                gpu += one.count * rounded_bytes(size)
+                gpu += count * rounded_bytes(size)
     tables = TABLES if optimizer.family in ("adamw", "adam") else 1
     return States(
         gpu_bytes=gpu,
         managed_bytes=managed,
         tables_bytes=tables * TABLE if has_tables and optimizer.library == "bitsandbytes" else 0,
     )
+
+
+def alike(tensors: Iterable[Trained]) -> Iterator[tuple[Trained, int]]:
+    """One tensor of each kind and how many there are: the layers of a model repeat themselves."""
+    found: dict[tuple[object, ...], tuple[Trained, int]] = {}
+    for one in tensors:
+        key = one.shape, one.role, one.kind, one.bytes_per_element
+        first, count = found.get(key) or (one, 0)
+        found[key] = first, count + one.count
+    yield from found.values()
 
 
 Parts = Callable[[Trained], Iterator[tuple[int, bool]]]

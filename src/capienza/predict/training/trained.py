@@ -27,7 +27,7 @@ WITHOUT_NORM_GRADIENTS = ("foak", "unsloth")
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """One trained tensor, `count` times over. `kind` copy: beside a frozen original; adapter: beside a frozen matrix."""
+    """One trained tensor, `count` times over. `kind`: copy beside a frozen original, adapter beside a frozen matrix."""
 
     name: str
     layer: int | None
@@ -93,7 +93,7 @@ def _beside(made: tuple[Piece, ...], recipe: Recipe, adapters: Adapters) -> Iter
         if is_target(one, adapters):
             rows, columns = one.shape[::-1] if one.transposed else one.shape
             name = one.name.removesuffix(".weight")
-            shapes = {"lora_A": (adapters.rank, columns), "lora_B": (rows, adapters.rank)}
+            shapes: dict[str, tuple[int, ...]] = {"lora_A": (adapters.rank, columns), "lora_B": (rows, adapters.rank)}
             if adapters.is_dora:
                 shapes["lora_magnitude_vector"] = (rows,)
             for part, shape in shapes.items():
