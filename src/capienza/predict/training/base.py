@@ -21,7 +21,7 @@ from capienza.allocator.sizes import rounded_bytes
 from capienza.architecture.model import Architecture
 from capienza.formats.scheme import WEIGHT_FORMATS, Scheme, stored
 from capienza.formats.tensor import Tensor
-from capienza.predict.training.modules import Piece, pieces
+from capienza.predict.training.modules import Piece, pieces, stored_buffers
 from capienza.predict.training.releases import release
 from capienza.recipe.recipe import Recipe
 
@@ -31,15 +31,17 @@ WIDE = "fp32"
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of the model's own tensors, as the allocator counts them.
+    """Bytes of the model's own tensors.
 
-    `weights_bytes` is the model in the formats it is loaded in, by format in `by_format`. `widened_bytes` is what
-    taking the rest up to fp32 adds, `untied_head_bytes` a second copy of the embedding, `buffers_bytes` tables that
-    are not stored with the model. `num_quantised` are elements of quantised matrices, `num_rest` of all others.
+    `weights_bytes` is the model in the formats it is loaded in, by format in `by_format`, `rounding_bytes` what the
+    allocator's blocks take beyond that. The others are blocks: `widened_bytes` is what taking the rest up to fp32 adds,
+    `untied_head_bytes` a second copy of the embedding, `buffers_bytes` tables that are not stored with the model.
+    `num_quantised` are elements of quantised matrices, `num_rest` of all others.
     """
 
     weights_bytes: int
     by_format: tuple[tuple[str, int], ...]
+    rounding_bytes: int
     widened_bytes: int
     untied_head_bytes: int
     buffers_bytes: int
@@ -49,8 +51,10 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_bytes(self) -> int:
-        """All of it."""
-        return self.weights_bytes + self.widened_bytes + self.untied_head_bytes + self.buffers_bytes
+        """All of it, in blocks."""
+        return (
+            self.weights_bytes + self.rounding_bytes + self.widened_bytes + self.untied_head_bytes + self.buffers_bytes
+        )
 
 
 def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Base:
@@ -62,16 +66,16 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
     dtype = resident_dtype(recipe)
     shares_code = release(recipe, "bitsandbytes") < OWN_NESTED_CODES_SINCE
     by_format: dict[str, int] = {}
-    quantised = rest = modules = widened = nested_code = 0
+    quantised = rest = modules = widened = nested_code = rounding = 0
     made = pieces(architecture, recipe)
-    for one, count in alike(made, scheme):
+    for one, count in alike((*made, *stored_buffers(architecture)), scheme):
         parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
         for part in parts:
-            size = rounded_bytes(part.bytes)
             if shares_code and part.name.endswith(NESTED_CODE):
-                nested_code = size
+                nested_code = part.bytes
                 continue
-            by_format[part.dtype] = by_format.get(part.dtype, 0) + count * size
+            by_format[part.dtype] = by_format.get(part.dtype, 0) + count * part.bytes
+            rounding += count * (rounded_bytes(part.bytes) - part.bytes)
         if is_packed(parts, dtype):
             quantised, modules = quantised + count * one.elements, modules + count
         else:
@@ -84,6 +88,7 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
     return Base(
         weights_bytes=sum(by_format.values()),
         by_format=tuple(by_format.items()),
+        rounding_bytes=rounding,
         widened_bytes=widened,
         untied_head_bytes=_untied(architecture, recipe, made),
         buffers_bytes=buffers_bytes(architecture, recipe),

@@ -69,6 +69,11 @@ def pieces(architecture: Architecture, recipe: Recipe) -> tuple[Piece, ...]:
     return tuple(made)
 
 
+def stored_buffers(architecture: Architecture) -> tuple[Piece, ...]:
+    """What is stored with the parameters and never trained."""
+    return tuple(Piece(one.name, one.shape, one.role, one.layer) for one in architecture.buffers)
+
+
 def _experts(one: Parameter, model_type: str) -> Iterator[Piece]:
     count, rows, columns = one.shape
     prefix = one.name.rpartition(".")[0]
