@@ -59,7 +59,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True):
     `quantised` names the format of the base's linear modules. `autocast` None: every operation in its own format.
     `widens_rest`: what is not quantised is taken up to fp32 before training (PEFT's k-bit preparation); `widens_norms`
     leaves that to the norms. `widens_outputs`: the logits are copied to fp32 on their way out (accelerate).
-    `fp8`: linear modules multiply in fp8.
+    `fp8`: linear modules multiply in fp8. `master`: the optimizer keeps one more copy of the trained weights, in it.
     """
 
     base: Dtype
@@ -71,6 +71,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True):
     widens_norms: bool = False
     widens_outputs: bool = False
     fp8: bool = False
+    master: Dtype | None = None
 
 
 class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
