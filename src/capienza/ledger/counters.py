@@ -9,18 +9,14 @@ Legend: allocated    torch.cuda.max_memory_allocated: what tensors take in the a
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from capienza.ledger.ledger import Ledger, Total, total_of
+from capienza.ledger.ledger import CACHED, Ledger, Total, total_of
 from capienza.ledger.phase import Phase
 
-CACHED, CONTEXT, HOST = "cached", "context", "host"
+CONTEXT, HOST = "context", "host"
 OUTSIDE = frozenset({CONTEXT, "communication_library", "rollout_engine"})
 """Entries that PyTorch's allocator does not hold."""
-
-CounterName = Literal["allocated", "reserved", "device", "smallest"]
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):

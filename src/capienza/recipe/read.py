@@ -49,7 +49,9 @@ def recipe_of(
         stored_format=stored_format, rest_dtype=rest_dtype, model_type=model_type,
     )  # fmt: skip
     choices |= _of_the_card(card, told, versions.get(framework))
-    recipe = _made(card, framework, versions.get(framework), choices)
+    recipe = msgspec.structs.replace(
+        _made(card, framework, versions.get(framework), choices), libraries=tuple(versions.items())
+    )
     check(card, recipe, choices)
     unused = tuple(_unused(stated.choices, choices))
     return msgspec.structs.replace(recipe, left_out=stated.left_out + unused, origins=origins(recipe, choices))

@@ -158,7 +158,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
     attention mask. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
-    minus takes away when it fits them to the tokenizer. `left_out` are options of the card that change no figure here, `origins` what every field rests on.
+    minus takes away when it fits them to the tokenizer. `libraries` are the stated releases by package. `left_out` are
+    options of the card that change no figure here, `origins` what every field rests on.
     """
 
     framework: str
@@ -185,6 +186,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     preference: Preference | None = None
     allocator: str | None = None
     added_tokens: int = 0
+    libraries: tuple[tuple[str, str], ...] = ()
     left_out: tuple[Message, ...] = ()
     origins: tuple[Origin, ...] = ()
 

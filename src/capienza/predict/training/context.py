@@ -10,6 +10,7 @@ import msgspec
 
 from capienza.units import MIB
 
+
 DATA = Path(__file__).parents[1] / "data" / "cuda_context.json"
 
 
@@ -26,14 +27,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
     @property
-    def least_bytes(self) -> int:
-        """The smaller reading."""
-        return MIB * min(mib for mib in (self.start_mib, self.working_mib) if mib is not None)
-
-    @property
-    def most_bytes(self) -> int:
-        """The larger reading."""
-        return MIB * max(mib for mib in (self.start_mib, self.working_mib) if mib is not None)
+    def readings(self) -> tuple[int, ...]:
+        """What was read, in bytes."""
+        return tuple(MIB * mib for mib in (self.start_mib, self.working_mib) if mib is not None)
 
 
 def context_on(candidates: Iterable[str]) -> Context | None:

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from capienza.architecture.model import Architecture
-from capienza.ledger.counters import CACHED, CONTEXT, HOST
+from capienza.ledger.counters import CONTEXT, HOST
 from capienza.ledger.entry import Entry
-from capienza.ledger.ledger import WEIGHTS
+from capienza.ledger.ledger import CACHED
 from capienza.ledger.phase import TRAINING_PHASES, Phase
 from capienza.predict.training import texts
 from capienza.predict.training.context import Context
@@ -66,7 +64,7 @@ def training_entries(
     return [
         *_model(recipe, resident, device),
         *_trained(recipe, resident, device),
-        *_passes(recipe, resident, passes, device),
+        *_passes(recipe, passes, device),
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
@@ -167,7 +165,7 @@ def _optimizer(recipe: Recipe) -> str:
     return f"{optimizer.family}{bits} ({optimizer.library}{run})"
 
 
-def _passes(recipe: Recipe, resident: Resident, passes: Passes | None, device: str) -> Iterator[Entry]:
+def _passes(recipe: Recipe, passes: Passes | None, device: str) -> Iterator[Entry]:
     moments = (
         {}
         if passes is None
@@ -268,15 +266,10 @@ def _outside(device: str, context: Context | None) -> Iterator[Entry]:
     if context is None:
         yield unknown(CONTEXT, TRAINING_PHASES, device, ("a reading on the card",), texts.READING())
         return
-    least, most = context.least_bytes, context.most_bytes
+    least, most = min(context.readings), max(context.readings)
     formula = (
         texts.CONTEXT_ONCE(release=context.release, most_bytes=most)
         if least == most
         else texts.CONTEXT(release=context.release, least_bytes=least, most_bytes=most)
     )
     yield estimated(CONTEXT, TRAINING_PHASES, device, Range(0, most, most), formula, context.source)
-
-
-def weights_entry_of(resident: Resident, formula_source: Entry) -> Entry:
-    """The weights entry with the bytes of the formats that the training holds them in."""
-    return msgspec.structs.replace(formula_source, name=WEIGHTS, amount=Range.exact(resident.base.weights_bytes))

@@ -11,12 +11,14 @@ _BARE = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)")
 
 
 def release(recipe: Recipe, package: str) -> tuple[int, ...]:
-    """The release of a package that the recipe's framework version names ("transformers 4.48.1, peft 0.13.2").
+    """The release of a package: stated by itself, or in the framework's version ("transformers 4.48.1, peft 0.13.2").
 
-    A bare version is that of the framework itself. One that is not named is taken for the newest.
+    One that is not named is taken for the newest.
     """
-    said = recipe.framework_version or ""
-    found = re.search(rf"\b{re.escape(package)}[ =]*([0-9]+(?:\.[0-9]+)*)", said)
-    if found is None and recipe.framework == package:
-        found = _BARE.match(said)
+    stated = dict(recipe.libraries).get(package)
+    if stated is not None:
+        found = _BARE.match(stated)
+    else:
+        said = recipe.framework_version or ""
+        found = re.search(rf"\b{re.escape(package)}[ =]*([0-9]+(?:\.[0-9]+)*)", said)
     return tuple(int(part) for part in found[1].split(".")) if found else NEWEST
