@@ -117,6 +117,8 @@ class Tape:
         self.grad = True
         self.region: Region | None = None
         self.is_recomputing = False
+        self.bounds: list[tuple[int, object]] = []
+        """Where parts of the forward pass begin: the number of the last node before, and the part before."""
 
     def new(self, elements: int, item: int, kind: int | None = None) -> Tensor:
         """A tensor of its own block."""
@@ -127,6 +129,10 @@ class Tape:
         """What a kernel takes and gives back before it ends."""
         held = [self.new(size, 1, WORKING) for size in sizes if size]
         del held
+
+    def bound(self, name: object) -> None:
+        """What was done since the last bound is that part of the program, in the backward pass too."""
+        self.bounds.append((self.nodes, name))
 
     def segment(self, name: object) -> None:
         """From here on everything belongs to that part of the program."""
@@ -225,8 +231,14 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
     return connected(out, tape.node((rows,), back))
 
 
-def backward(tape: Tape, root: Edge, gradient: Tensor) -> None:
-    """Ask for the gradients of all leaves; what nodes kept goes as they run."""
+def backward(
+    tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[int, object]] = ()
+) -> None:
+    """Ask for the gradients of all leaves; what nodes kept goes as they run.
+
+    `bounds`: the nodes up to that number belong to that segment, the highest number last.
+    """
+    ahead = list(bounds)
     node = root[0]
     if isinstance(node, Leaf):
         return
@@ -237,6 +249,8 @@ def backward(tape: Tape, root: Edge, gradient: Tensor) -> None:
     ready = [(-node.order, node)]
     while ready:
         node = heapq.heappop(ready)[1]
+        while ahead and node.order <= ahead[-1][0]:
+            tape.segment(ahead.pop()[1])
         gradients = buffers.pop(node)
         kept = _unpacked(tape, node)
         results = list(node.backward(gradients))

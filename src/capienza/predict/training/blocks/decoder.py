@@ -73,9 +73,11 @@ def stack(tape: Tape, model: Decoder) -> Tensor:
     rows = entry
     numbers = tape.new(model.tokens, 8)
     positions = _positions(tape, model, rows.item)
+    tape.bound(("backward", "entry"))
     for place, module in enumerate(model.layers):
         tape.segment(("forward", place))
         rows = _run(tape, rows, module, positions, model.checkpointing)
+        tape.bound(("backward", place))
     tape.segment(("forward", "last"))
     rows = norm(tape, rows, model.last)
     del entry, numbers
