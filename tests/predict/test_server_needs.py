@@ -149,11 +149,8 @@ class TestDisk:
         assert found == expected
 
     def test_an_unknown_entry_says_what_it_needs(self):
-        open_card = tuning({"rank": None})
-        assert {entry.name: entry for entry in volumes_of(open_card, MODEL).storage}["checkpoint_files"].needs == (
-            "training.rank",
-            "training.targets",
-        )
+        of_galore = {entry.name: entry for entry in volumes_of(tuning({"method": "galore"}), MODEL).storage}
+        assert of_galore["checkpoint_files"].needs == ("weights.format",)
         entries = {entry.name: entry for entry in volumes_of(tuning(), MODEL).storage}
         assert entries["checkpoint_files"].amount is not None
         assert entries["export_files"].needs == ("training.export",)
