@@ -42,9 +42,9 @@ def adapters(choices: Choices) -> Adapters | None:
         rank=int(value(choices, "rank")),
         alpha=float(value(choices, "alpha")),
         dropout=float(value(choices, "dropout")),
-        targets=tuple(str(value(choices, "targets")).split()),
+        targets=tuple(str(value(choices, "targets")).replace(",", " ").split()),
         dtype=_dtype(choices, "adapter_dtype"),
-        modules_to_save=tuple(str(value(choices, "modules_to_save") or "").split()),
+        modules_to_save=tuple(str(value(choices, "modules_to_save") or "").replace(",", " ").split()),
         is_dora=method == "dora" or bool(value(choices, "dora")),
     )
 

@@ -87,6 +87,8 @@ BEHIND: dict[str, tuple[str, ...]] = {
 """A field, and the options that decide it: the first of them that has a choice is its origin."""
 
 OF_ADAPTERS, OF_WEIGHTS = 0, 1
+WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens")
+"""What is no choice: stated versions, and what only the tokenizer's files tell."""
 NAMED = frozenset({"method", "sharding", "optimizer", "objective", "rollout", "loss"})
 HELPERS = (
     "activation_offloading", "beta", "dora", "loss_chunks", "loss_type", "packing_strategy", "padding_free",
@@ -100,7 +102,7 @@ FOLLOWS = template("recipe.follows", "follows from {option}")
 def leaves(recipe: Recipe) -> Iterator[tuple[str, Any]]:
     """Every field of a recipe by its path; a part that is not there is one field."""
     for name in recipe.__struct_fields__:
-        if name in ("left_out", "origins"):
+        if name in WITHOUT_ORIGIN:
             continue
         found = getattr(recipe, name)
         if isinstance(found, msgspec.Struct):

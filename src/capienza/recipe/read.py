@@ -50,7 +50,9 @@ def recipe_of(
         stored_format=stored_format, rest_dtype=rest_dtype, model_type=model_type,
     )  # fmt: skip
     choices |= _of_the_card(card, told, versions.stated.get(framework))
-    recipe = _made(card, framework, versions.stated.get(framework), choices)
+    recipe = msgspec.structs.replace(
+        _made(card, framework, versions.stated.get(framework), choices), libraries=tuple({**versions.guessed, **versions.stated}.items())
+    )
     check(card, recipe, choices)
     rests_on = origins(recipe, choices)
     left_out = stated.left_out + unused(stated.choices, rests_on)
