@@ -17,7 +17,7 @@ from capienza.card.training_options import OPTIONS, SPELLINGS, TrainingOption
 from capienza.errors import InputError, UsageError
 from capienza.recipe.habits.lookup import frameworks
 from capienza.recipe.optimizers import NAMES
-from capienza.recipe.origins import BEHIND, leaves
+from capienza.recipe.origins import BEHIND, WITHOUT_ORIGIN, leaves
 from capienza.recipe.read import recipe_of
 from capienza.recipe.recipe import (
     Adapters,
@@ -104,7 +104,7 @@ def test_every_field_of_the_recipe_has_a_choice_behind_it() -> None:
     fields = {
         f"{name}.{field}" if name in parts else name
         for name in Recipe.__struct_fields__
-        if name not in ("left_out", "origins")
+        if name not in WITHOUT_ORIGIN
         for field in (parts[name].__struct_fields__ if name in parts else [""])
     }
     assert set(BEHIND) == fields | {"adapters", "preference"}

@@ -13,7 +13,7 @@ from capienza.recipe.habits.lookup import framework_named
 from capienza.recipe.origins import origins, unused
 from capienza.recipe.recipe import Recipe
 from capienza.recipe.settle import settled
-from capienza.recipe.versions import versions_of
+from capienza.recipe.versions import Versions, versions_of
 
 USUAL = "transformers"
 NO_ENGINE = template(
@@ -50,9 +50,7 @@ def recipe_of(
         stored_format=stored_format, rest_dtype=rest_dtype, model_type=model_type,
     )  # fmt: skip
     choices |= _of_the_card(card, told, versions.stated.get(framework))
-    recipe = msgspec.structs.replace(
-        _made(card, framework, versions.stated.get(framework), choices), libraries=tuple({**versions.guessed, **versions.stated}.items())
-    )
+    recipe = _made(card, framework, versions, choices)
     check(card, recipe, choices)
     rests_on = origins(recipe, choices)
     left_out = stated.left_out + unused(stated.choices, rests_on)
@@ -70,7 +68,7 @@ def check_recipe(card: Card) -> None:
         return
 
 
-def _made(card: Card, framework: str, version: str | None, choices: Choices) -> Recipe:
+def _made(card: Card, framework: str, versions: Versions, choices: Choices) -> Recipe:
     required, microbatch = card.tokens.required, card.microbatch
     assert required is not None
     assert microbatch is not None
@@ -78,7 +76,8 @@ def _made(card: Card, framework: str, version: str | None, choices: Choices) -> 
     is_free = bool(build.value(choices, "padding_free"))
     return Recipe(
         framework=framework,
-        framework_version=version,
+        framework_version=versions.stated.get(framework),
+        libraries=tuple((versions.guessed | versions.stated).items()),
         objective=build.value(choices, "objective"),
         method=build.value(choices, "method"),
         tokens=required.total,

@@ -11,7 +11,7 @@ from capienza.recipe.recipe import Recipe
 from capienza.report.blocks import Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import TASK_LABELS, label
 from capienza.report.messages import message_data, sentence
-from capienza.report.recipe import recipe_data, recipe_document
+from capienza.report.recipe import recipe_blocks, recipe_data
 from capienza.report.tool import TOOL
 
 CARD_SCHEMA = "capienza.card/1"
@@ -52,7 +52,7 @@ def card_document(card: Card, findings: tuple[Message, ...], say: Say, recipe: R
         ),
         Table(columns=(say("requirement"), say("state")), rows=rows),
         *([Items(tuple(sentence(finding, say) for finding in findings))] if findings else []),
-        *(recipe_document(recipe, say) if recipe is not None else ()),
+        *(recipe_blocks(recipe, say) if recipe is not None else ()),
     )
 
 
