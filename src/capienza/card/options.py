@@ -55,8 +55,14 @@ def _spelt(name: str) -> Accepted | None:
     spelling = SPELLINGS.get(name)
     if spelling is None or spelling.option not in KNOWN:
         return None
-    if spelling.values is not None:
-        return FLAG if all(isinstance(value, bool) for value in spelling.values) else None
+    values = spelling.values
+    if values is not None and not any(value is True for value in values):
+        return None
+    if values is not None:
+        named = [value for value in values if isinstance(value, str)]
+        if not named:
+            return FLAG
+        return Accepted(" or ".join(("true", "false", *named)), lambda value: _is_flag(value) or value in named)
     kind = KNOWN[spelling.option].kind
     return Accepted(kind.text, lambda value: _is_read(kind, value))
 

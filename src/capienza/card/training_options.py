@@ -219,7 +219,7 @@ SPELLINGS: dict[str, Spelling] = {
     "use_dora": Spelling("dora"),
     **_same("optimizer", "optim"),
     **_same("optimizer_in_backward", "optimizer_in_bwd"),
-    "bf16": _flag("mixed_precision", "bf16", "none"),
+    "bf16": Spelling("mixed_precision", {True: "bf16", False: "none", "auto": "bf16", "full": "none"}, (False,)),
     "fp16": _flag("mixed_precision", "fp16", "none"),
     **_same(
         "gradient_checkpointing", "activation_checkpointing", "enable_activation_checkpointing",
