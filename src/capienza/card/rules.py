@@ -242,11 +242,10 @@ def _options(found: Found) -> Problems:
         accepted = (accepted_by if start == ENGINE_OPTIONS else accepted_in_training)(option)
         if accepted and path in found.values and not accepted.takes(found.values[path]):
             yield path, OPTION_VALUE(accepted=accepted.text, found=shown(found.nodes[path].value))
-        refusal = (
-            None if start == ENGINE_OPTIONS or path not in found.values else refusal_of(option, found.values[path])
-        )
-        if refusal is not None:
-            yield path, refusal
+        if start != ENGINE_OPTIONS and path in found.values:
+            refusal = refusal_of(option, found.values[path])
+            if refusal is not None:
+                yield path, refusal
 
 
 def _distinct_metrics(found: Found) -> Problems:

@@ -12,7 +12,7 @@ import msgspec
 
 from capienza.card.model import Scalar
 from capienza.card.options import plain_name
-from capienza.card.problems import Refused, shown
+from capienza.card.problems import MAX_SHOWN, Refused
 from capienza.card.training_kinds import FLAG, NOT_A_WORD
 from capienza.card.training_options import KNOWN
 from capienza.errors import Message
@@ -104,7 +104,7 @@ def refusal_of(name: str, value: Scalar) -> Message | None:
         if not is_flag or value in named:
             return None
         if named and not isinstance(value, bool):
-            return NOT_A_WORD(accepted=("true", "false", *named), found=shown(value))
+            return NOT_A_WORD(accepted=("true", "false", *named), found=str(value)[:MAX_SHOWN])
         kind = FLAG
     if kind is None or kind.convert is None:
         return None
