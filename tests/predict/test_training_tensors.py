@@ -60,9 +60,7 @@ def test_layers_add_up_to_all_of_it():
 
 @given(st.integers(1, 64), st.sampled_from(["fp32", "bf16"]))
 def test_a_higher_rank_never_trains_less(rank, dtype):
-    lower, higher = (
-        trained_tensors(TINY_LLAMA, with_adapters(rank=one, dtype=dtype)) for one in (rank, rank + 1)
-    )
+    lower, higher = (trained_tensors(TINY_LLAMA, with_adapters(rank=one, dtype=dtype)) for one in (rank, rank + 1))
     assert num_trained(lower) < num_trained(higher)
     assert block_bytes(lower) <= block_bytes(higher)
 
@@ -130,12 +128,8 @@ def test_peft_trains_the_tensors_that_are_computed(words):
         modules_to_save=list(adapters.modules_to_save) or None,
     )  # fmt: skip
     built = peft.get_peft_model(model, asked, autocast_adapter_dtype=adapters.dtype == "fp32")
-    real = sorted(
-        (tuple(sorted(one.shape)), one.element_size()) for one in built.parameters() if one.requires_grad
-    )
-    found = sorted(
-        (tuple(sorted(one.shape)), one.bytes_per_element) for one in trained_tensors(TINY_LLAMA, recipe)
-    )
+    real = sorted((tuple(sorted(one.shape)), one.element_size()) for one in built.parameters() if one.requires_grad)
+    found = sorted((tuple(sorted(one.shape)), one.bytes_per_element) for one in trained_tensors(TINY_LLAMA, recipe))
     assert found == real
 
 
