@@ -59,7 +59,11 @@ def activated(tape: Tape, rows: Tensor, name: str) -> Tensor:
 def _gelu_new(tape: Tape, rows: Tensor) -> Tensor:
     """`0.5 * x * (1 + tanh(a * (x + b * x³)))`, written out (activations.py)."""
     half = scale(tape, rows)
-    cube = scale(tape, power(tape, rows))
-    inner = elementwise(tape, scale(tape, add(tape, rows, cube)), keeps="result")
-    del cube
-    return multiply(tape, half, shift(tape, inner))
+    cubed = _sum_with_cube(tape, rows)
+    return multiply(tape, half, cubed)
+
+
+def _sum_with_cube(tape: Tape, rows: Tensor) -> Tensor:
+    inner = scale(tape, add(tape, rows, scale(tape, power(tape, rows))))
+    inner = elementwise(tape, inner, keeps="result")
+    return shift(tape, inner)
