@@ -31,10 +31,6 @@ GRADIENTS = template(
 ONE_GRADIENT = template(
     "training.formula-one-gradient", "each gradient goes as soon as its parameter is updated; the largest: {total} B"
 )
-HELD_GRADIENTS = template(
-    "training.formula-held-gradients",
-    "those of the microbatches before: {accumulation} make one update, {total} B",
-)
 STATES = template(
     "training.formula-states",
     "{optimizer}: {per_parameter} B for each of {parameters} trained parameters, in blocks: {total} B",
