@@ -86,6 +86,9 @@ NO_CASES = template(
     "no measured case stands behind it: twice what is expected and not exact ({expected_bytes}) is taken",
 )
 ROLLOUT = template("training.formula-rollout", "the engine beside the trainer takes {share} of {total_bytes}")
+ROLLOUT_CACHE = template(
+    "training.formula-rollout-cache", "completions of one update, {rows} rows x ({layers}) = {total} B"
+)
 SOURCES = template("training.source", "{sources}")
 READING = template(
     "training.proof-context",
