@@ -15,6 +15,8 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from capienza.predict.training.kernels import column_sum_bytes
+
 ALLOCATED, FREED, RENAMED, SEGMENT = 0, 1, 2, 3
 """Codes of a tape's events: (code, block, size in bytes, kind)."""
 ACTIVATIONS, LOGITS, GRADIENTS, WORKING = range(4)
@@ -47,18 +49,33 @@ class Tensor:
         self.elements, self.item, self.block, self.edge = elements, item, block, edge
 
 
+class Spread:
+    """A gradient that is still to be summed to `elements` of `item` bytes, each over so many `rows` (0: a row's own)."""
+
+    __slots__ = ("elements", "gradient", "item", "rows")
+
+    def __init__(self, gradient: Tensor, elements: int, rows: int, item: int) -> None:
+        self.gradient, self.elements, self.rows, self.item = gradient, elements, rows, item
+
+
 Gradients: TypeAlias = "list[Tensor | None]"
-Backward: TypeAlias = "Callable[[Gradients], Sequence[Tensor | None]]"
+Results: TypeAlias = "Sequence[Tensor | Spread | None]"
+Kept: TypeAlias = "list[Block | None] | None"
+Backward: TypeAlias = "Callable[..., Results]"
 
 
 class Node:
-    """One operation of the forward pass: its inputs' edges, what it keeps, and what it does for a gradient."""
+    """One operation of the forward pass: its inputs' edges, what it keeps, and what it does for a gradient.
 
-    __slots__ = ("backward", "edges", "kept", "order", "results")
+    `takes_kept`: `backward` is given what was kept: it runs from it again, or writes the gradients over it.
+    """
+
+    __slots__ = ("backward", "edges", "kept", "order", "results", "takes_kept")
 
     def __init__(self, order: int, edges: Sequence[Edge | None], backward: Backward, results: int) -> None:
         self.order, self.edges, self.backward, self.results = order, edges, backward, results
         self.kept: Any = None
+        self.takes_kept = False
 
 
 class Leaf:
@@ -212,9 +229,11 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
     if not tape.grad:
         return call(rows)
 
-    def back(gradients: Gradients) -> Sequence[Tensor | None]:
+    elements, item = rows.elements, rows.item
+
+    def back(gradients: Gradients, kept: list[Block | None]) -> Results:
         leaf = Leaf()
-        entry = Tensor(rows.elements, rows.item, rows.block, (leaf, 0))
+        entry = Tensor(elements, item, kept[0], (leaf, 0))
         kind, tape.kind = tape.kind, WORKING
         with tape.autocasting():
             out = call(entry)
@@ -228,8 +247,10 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
 
     with tape.no_grad():
         out = call(rows)
-    # The first call's node has no kept tensors of its own: the closure holds the input, as the function's context does.
-    return connected(out, tape.node((rows,), back))
+    node = tape.node((rows,), back, rows)
+    if node is not None:
+        node.takes_kept = True
+    return connected(out, node)
 
 
 def backward(
@@ -254,8 +275,11 @@ def backward(
             tape.segment(ahead.pop()[1])
         gradients = buffers.pop(node)
         kept = _unpacked(tape, node)
-        results = list(node.backward(gradients))
-        del gradients, kept
+        made = list(node.backward(gradients, kept) if node.takes_kept else node.backward(gradients))
+        # What was recomputed goes as the function ends; gradients of what was spread are summed after that.
+        kept = None
+        results = [_summed(tape, one) if isinstance(one, Spread) else one for one in made]
+        del gradients, made
         node.kept = None
         for place, edge in enumerate(node.edges):
             result, results[place] = results[place], None
@@ -324,6 +348,13 @@ def _recompute(tape: Tape, region: Region) -> None:
     finally:
         tape.region, tape.is_recomputing = before
         tape.kind = kind
+
+
+def _summed(tape: Tape, spread: Spread) -> Tensor:
+    made = tape.new(spread.elements, spread.gradient.item)
+    if spread.rows:
+        tape.scratch(column_sum_bytes(spread.elements, spread.rows))
+    return made if spread.item == made.item else tape.new(spread.elements, spread.item)
 
 
 def _accumulate(tape: Tape, leaf: Leaf, gradient: Tensor) -> None:

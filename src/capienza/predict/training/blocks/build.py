@@ -6,13 +6,17 @@ refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capienza.architecture.model import Architecture, Parameter
+from capienza.architecture.model import Mlp as MlpShape
 from capienza.errors import InputError, template
 from capienza.predict.training.blocks.attention import Attention
 from capienza.predict.training.blocks.decoder import Decoder, Layer
+from capienza.predict.training.blocks.experts import Experts
+from capienza.predict.training.blocks.loss import Head
 from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
 from capienza.predict.training.blocks.products import Shape
@@ -20,6 +24,17 @@ from capienza.predict.training.blocks.traits import traits_of
 from capienza.predict.training.tape import Weight
 from capienza.recipe.recipe import Recipe
 
+LOSS_WIDENS_SINCE = (4, 46)
+"""Release of transformers since which the loss, not the model, takes logits to fp32 (loss/loss_utils.py)."""
+EXPERT_PARTS = ("gate", "gate_up_proj", "down_proj")
+LABELS_SHIFT_SINCE = (4, 50)
+"""Release of transformers since which labels are shifted, not logits: a fused kernel in its place got the copy too."""
+FUSED_KERNELS = ("liger", "foak", "unsloth")
+"""Whose norms and rotary positions are one kernel each, which writes over its gradients."""
+FUSED_GATES = ("liger", "unsloth")
+"""Whose gated products are too; those of fms-acceleration are, as its measured runs show, transformers' own."""
+DEFAULT_PIECES = 8
+"""Of a chunked loss that does not say (torchtune's CEWithChunkedOutputLoss)."""
 ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
 JOINED = ("qkv_proj", "c_attn", "query_key_value", "Wqkv")
 SLICED = ("qkv_proj",)
@@ -50,6 +65,7 @@ class Builder:
     ) -> None:
         self.architecture, self.recipe = architecture, recipe
         self.traits = traits_of(architecture.model_type, config)
+        self.is_fused = recipe.kernels in FUSED_KERNELS
         self.outside: dict[str, Parameter] = {}
         self.layers: list[dict[str, Parameter]] = [{} for _ in architecture.layers]
         for one in architecture.parameters:
@@ -78,14 +94,32 @@ class Builder:
             positions=self.weight(positions[0]) if positions else None,
             layers=tuple(self.layer(place) for place in places),
             last=self.norm(norms[0].removesuffix(".weight"), self.outside) if norms else self.bare_norm(),
-            head=head,
+            head=self.head(head),
             batch=recipe.microbatch,
             tokens=recipe.tokens,
             checkpointing=kind,
             entry_wants_gradient=recipe.method != "full" and kind != "none",
             scales=traits.scales,
-            caps_logits="logits" in traits.caps,
             has_dropout="embedding" in traits.dropouts,
+        )
+
+    def head(self, module: Linear) -> Head:
+        """The head with its loss, as the recipe and the release of transformers run it."""
+        recipe, loss = self.recipe, self.recipe.loss
+        release = transformers_release(recipe)
+        rows = recipe.rows_tokens
+        return Head(
+            module=module,
+            kind=loss.kind,
+            rows=rows,
+            widens=loss.widens,
+            widens_first=release is not None and release < LOSS_WIDENS_SINCE,
+            shifts=loss.shifts or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
+            pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
+            scales="logits" in self.traits.scales,
+            caps="logits" in self.traits.caps,
+            widens_outputs=recipe.precision.widens_outputs,
+            keeps_outputs=loss.keeps_outputs,
         )
 
     def layer(self, place: int) -> Layer:
@@ -104,7 +138,8 @@ class Builder:
         bare = self.bare_norm() if not last else None
         used = {before, before_mlp, after, after_mlp}
         attention, taken = self.attention(place, found)
-        mlp, more = self.mlp(found)
+        kind = self.architecture.layers[place].mlp
+        mlp, more = self.experts(found, kind) if kind is not None and kind.kind == "experts" else self.mlp(found)
         used |= taken | more
         for name in found:
             if name not in used:
@@ -117,6 +152,7 @@ class Builder:
             mlp=mlp,
             after_mlp=self.norm(after_mlp, own) if after_mlp else None,
             is_parallel=traits.is_parallel,
+            held=traits.held,
             scales_residual="residual" in traits.scales,
             has_dropout="residual" in traits.dropouts,
         )
@@ -147,7 +183,10 @@ class Builder:
             key_norm=self.norm(key_norm, own) if key_norm else None,
             heads_first=head_norm is not None and head_norm.width > shape.key_head_dim,
             rotary=traits.rotary,
+            rotary_fp32=traits.rotary_fp32,
             rotary_share=traits.rotary_share,
+            is_fused=self.is_fused,
+            joins_rotary=traits.joins_rotary or traits.rotary_share < 1,
             has_dropout="residual" in traits.dropouts,
             shape=self.shape(place),
         )
@@ -172,7 +211,6 @@ class Builder:
 
     def mlp(self, found: Mapping[str, Parameter]) -> tuple[Mlp, set[str | None]]:
         """The layer's feed-forward part, and the modules it takes."""
-        own = {f"{name}.{end}": one for name, one in found.items() for end in ("weight",)}
         last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role == "mlp"}
         gate, joined = _first(last, ("gate_proj",)), _first(last, JOINED_GATE)
         up, down = joined or _first(last, UP), _first(last, DOWN)
@@ -187,13 +225,36 @@ class Builder:
             down=self.linear(down, own),
             activation=self.traits.activation,
             is_joined=joined is not None,
+            is_fused=self.recipe.kernels in FUSED_GATES,
         )
         return made, {gate, up, down}
+
+    def experts(self, found: Mapping[str, Parameter], kind: MlpShape) -> tuple[Experts, set[str | None]]:
+        """The layer's experts, and the modules they take: a router and two fused tensors."""
+        last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role in ("expert", "router")}
+        router, up, down = last.get("gate"), last.get("gate_up_proj"), last.get("down_proj")
+        if router is None or up is None or down is None or len(last) > len(EXPERT_PARTS):
+            raise InputError(NOT_COVERED(part=sorted(last)[0], model_type=self.architecture.model_type))
+        adapters = self.recipe.adapters
+        if adapters is not None and (adapters.targets == ("all-linear",) or set(adapters.targets) & set(EXPERT_PARTS)):
+            raise InputError(NOT_COVERED(part="adapters of experts", model_type=self.architecture.model_type))
+        made = Experts(
+            router=self.weight(found[router]),
+            up=self.weight(found[up]),
+            down=self.weight(found[down]),
+            chosen=kind.num_experts_per_token,
+            hidden=self.architecture.hidden_size,
+            inner=kind.intermediate_size,
+            activation=self.traits.activation,
+        )
+        return made, {router, up, down}
 
     def weight(self, one: Parameter) -> Weight:
         """A matrix as [results, inputs], a vector as one column."""
         precision = self.recipe.precision
-        rows, columns = one.shape if len(one.shape) == 2 else (one.elements, 1)
+        rows, columns = one.shape if len(one.shape) == 2 else (one.elements // one.shape[-1], one.shape[-1])
+        if len(one.shape) == 1:
+            rows, columns = one.elements, 1
         if one.transposed:
             rows, columns = columns, rows
         if self.recipe.method == "full":
@@ -227,6 +288,8 @@ class Builder:
         """A norm by its name. One with a bias is PyTorch's layer norm, unless the family has its own."""
         one, bias = own[f"{name}.weight"], own.get(f"{name}.bias")
         kind = "layer" if bias is not None and self.traits.norm == "rms" else self.traits.norm
+        if self.is_fused and kind.startswith("rms"):
+            kind = "fused"
         weight = self.weight(one)
         return Norm(weight, self.weight(bias) if bias else None, weight.rows, kind)
 
@@ -237,3 +300,12 @@ class Builder:
 
 def _first(found: Mapping[str, str], names: Sequence[str]) -> str | None:
     return next((found[name] for name in names if name in found), None)
+
+
+def transformers_release(recipe: Recipe) -> tuple[int, int] | None:
+    """Major and minor of transformers, where the recipe tells them."""
+    told = dict(recipe.libraries).get("transformers")
+    if told is None and recipe.framework in ("transformers", "trl"):
+        told = recipe.framework_version if recipe.framework == "transformers" else None
+    found = re.match(r"(\d+)\.(\d+)", told or "")
+    return (int(found[1]), int(found[2])) if found else None
