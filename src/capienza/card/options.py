@@ -41,8 +41,8 @@ def accepted_by(option: str) -> Accepted | None:
 
 
 def accepted_in_training(option: str) -> Accepted | None:
-    """What a known option of the training recipe takes; None for one that is not known."""
-    return IN_TRAINING.get(plain_name(option))
+    """What an option takes that changes what a training writes to disk; None for any other."""
+    return TO_DISK.get(plain_name(option))
 
 
 def as_flag(value: object) -> bool | None:
@@ -54,7 +54,7 @@ def as_flag(value: object) -> bool | None:
 
 def _is_export(value: Scalar) -> bool:
     """Nothing, the adapters alone, or whole weights in a format that can be computed."""
-    if value in ("none", "adapter"):
+    if value in ("none", "adapter", "merge", "full_state"):
         return True
     from capienza.formats.scheme import scheme_named  # only a card that states an export needs the formats
 
@@ -101,7 +101,7 @@ def _is_flag(value: Scalar) -> bool:
 
 
 KEPT = Accepted(phrase("a whole number from 0 to 1000000"), lambda value: _is_whole(value, 0, 1_000_000))
-EXPORT = Accepted(phrase("none, adapter, or a weight format such as bf16"), _is_export)
+EXPORT = Accepted(phrase("none, adapter, merge, full_state, or a weight format such as bf16"), _is_export)
 COUNT = Accepted(phrase("a whole number of at least 1"), _is_whole)
 BLOCK = Accepted(phrase("1, 8, 16, 32, 64, 128 or 256"), lambda value: _is_whole(value) and int(value) in BLOCK_SIZES)
 COUNT_OR_ALL = Accepted(phrase("a whole number of at least 1, or -1"), lambda value: _is_whole(value) or value == -1)
@@ -149,5 +149,5 @@ ACCEPTED: dict[str, Accepted] = {
 }  # fmt: skip
 """Known options by their plain name."""
 
-IN_TRAINING: dict[str, Accepted] = {"export": EXPORT, "save_only_model": FLAG, "save_total_limit": KEPT}
+TO_DISK: dict[str, Accepted] = {"export": EXPORT, "save_only_model": FLAG, "save_total_limit": KEPT}
 """Options of the training recipe that change what is written to disk; `save_total_limit` 0 keeps all."""
