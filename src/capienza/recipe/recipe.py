@@ -156,7 +156,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """One training run on one rank's view. `tokens` and `microbatch` are of one pass; padded rows are full rows.
 
     `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
-    attention mask. `left_out` are options of the card that change no figure here, `origins` what every field rests on.
+    attention mask. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
+    minus takes away when it fits them to the tokenizer. `left_out` are options of the card that change no figure here, `origins` what every field rests on.
     """
 
     framework: str
@@ -182,6 +183,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     parallel: Parallel = Parallel()
     preference: Preference | None = None
     allocator: str | None = None
+    added_tokens: int = 0
     left_out: tuple[Message, ...] = ()
     origins: tuple[Origin, ...] = ()
 

@@ -1,0 +1,18 @@
+"""Which release of a package a recipe runs: several things are another in older ones."""
+
+from __future__ import annotations
+
+import re
+
+from capienza.recipe.recipe import Recipe
+
+NEWEST = (9999,)
+
+
+def release(recipe: Recipe, package: str) -> tuple[int, ...]:
+    """The release of a package that the recipe's framework version names ("transformers 4.48.1, peft 0.13.2").
+
+    One that is not named is taken for the newest.
+    """
+    found = re.search(rf"\b{re.escape(package)}[ =]*([0-9]+(?:\.[0-9]+)*)", recipe.framework_version or "")
+    return tuple(int(part) for part in found[1].split(".")) if found else NEWEST
