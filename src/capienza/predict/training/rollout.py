@@ -1,0 +1,224 @@
+"""Reinforcement learning with an engine that sleeps while the trainer updates: one update, and the engine beside it.
+
+Legend: G completions of one update, b of them a microbatch, n = b T tokens of it, V vocabulary, h hidden size, c rows of
+the head's chunk.
+    scoring   2 G rows in passes of b without gradients: once with the actor's adapter, once with the reference's
+    head      the last rows times the head, c rows at a time: 2 c V; going back one more in fp32, 4 c V
+    update    for each microbatch: forward, backward (with checkpointing), one step of AdamW; the states come with
+              the first step, gradients go after each
+    resident  the base once, in 16 bits; actor and reference adapters in fp32; the trainer's base comes back to the GPU
+              for the update and waits in main memory while the engine writes
+    asleep    what the engine's process holds without weights and cache: the CUDA context, 700 MiB of libraries and
+              handles, ten rows of logits in fp32 for each sequence (2 V h is not among them), a hidden row for each token
+              of the largest step, and for experts two buffers of top_k max(2 I, h) elements for each such token
+    awake     the share of the card that the engine was given, less the part of its largest step that no real step
+              needs; context and libraries stand outside of that share
+The largest step is min(s L, max(L, 8192 s)) tokens for s sequences of L. Its tokens need 6 I + 2 h bytes each at most
+(gate, up and their product; the residual rows), or 16 h with experts (queries, keys, values, results).
+Sources: AgileRL 2.8, algorithms/grpo.py, core/llm_ops/fused_logprobs.py, memory/README.md (order of the update, chunks,
+contexts and libraries as measured by NVML); vLLM 0.23 fused_moe workspaces; peft 0.19 (adapters of 16-bit bases in fp32).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from capienza.allocator.events import ALLOC, FREE, MARK
+from capienza.allocator.events import Event as AllocatorEvent
+from capienza.allocator.replay import replay
+from capienza.architecture.model import Architecture
+from capienza.predict.training.blocks.build import ITEM, Builder
+from capienza.predict.training.blocks.decoder import Decoder, stack
+from capienza.predict.training.runtime import WORKSPACE_BYTES, WORKSPACES
+from capienza.predict.training.tape import (
+    ALLOCATED,
+    FREED,
+    LOGITS,
+    SEGMENT,
+    WORKING,
+    Gradients,
+    Leaf,
+    Tape,
+    Tensor,
+    backward,
+    connected,
+)
+from capienza.predict.training.trained import Trained, trained_tensors
+from capienza.recipe.recipe import Recipe
+from capienza.units import MIB
+
+CHUNK_BYTES, LEAST_ROWS, MOST_ROWS = 256 * MIB, 128, 4096
+PASSES_SHOWN, UPDATES_SHOWN = 3, 3
+"""More of them repeat what these do."""
+ADAPTERS_RESIDENT = 2
+LIBRARIES_BYTES = 700 * MIB
+LOGIT_ROWS_ASLEEP = 10
+STEP_TOKENS = 8192
+CONTEXTS_BYTES = {"A100": 501 * MIB, "L4": 226 * MIB}
+USUAL_CONTEXT_BYTES = 461 * MIB
+FP32, HALF = 4, 2
+
+
+class Update(msgspec.Struct, frozen=True, kw_only=True):
+    """One update, above what the engine holds asleep."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    phases: dict[str, int]
+    """The most that was reserved by the end of each phase."""
+
+
+def chunk_rows(vocab: int) -> int:
+    """Rows of the head's chunk: 256 MiB of logits in fp32."""
+    return max(LEAST_ROWS, min(MOST_ROWS, CHUNK_BYTES // (FP32 * vocab)))
+
+
+def update(architecture: Architecture, recipe: Recipe) -> Update:
+    """The update of a recipe whose preference says how many completions it has. Raises `InputError` for what no
+    block covers.
+    """
+    events, phases = update_events(architecture, recipe)
+    found = replay(events, phases=phases)
+    return Update(
+        allocated_bytes=found.peaks.allocated_bytes,
+        reserved_bytes=found.peaks.reserved_bytes,
+        phases={span.name: span.reserved_bytes for span in found.phases if span.name},
+    )
+
+
+def update_events(architecture: Architecture, recipe: Recipe) -> tuple[list[AllocatorEvent], list[str]]:
+    """The allocator's events of one update, what is resident first, and the names of its phases."""
+    trained = trained_tensors(architecture, recipe)
+    resident = [one.elements * ITEM[recipe.precision.base] for one in architecture.parameters]
+    resident += [size for size in _sizes(trained) for _ in range(ADAPTERS_RESIDENT)]
+    resident += [WORKSPACE_BYTES] * WORKSPACES
+    tape, phases = _walked(architecture, recipe, trained), list[str]()
+    made: list[AllocatorEvent] = []
+    for code, block, size, _ in tape:
+        if code == ALLOCATED:
+            made.append((ALLOC, block, size, 0))
+        elif code == FREED:
+            made.append((FREE, block, 0, 0))
+        elif code == SEGMENT and isinstance(block, str):
+            phases.append(block)
+            made.append((MARK, len(phases) - 1, 0, 0))
+    first = 1 + max((event[1] for event in made), default=0)
+    return [(ALLOC, first + place, size, 0) for place, size in enumerate(resident)] + made, phases
+
+
+def _sizes(trained: tuple[Trained, ...]) -> list[int]:
+    return [one.elements * one.bytes_per_element for one in trained for _ in range(one.count)]
+
+
+def _walked(architecture: Architecture, recipe: Recipe, trained: tuple[Trained, ...]) -> list[tuple[int, object, int, int]]:
+    builder = Builder(architecture, recipe)
+    model = builder.decoder(list(range(len(architecture.layers))))
+    tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
+    vocab, total = architecture.vocab_size, recipe.preference.group if recipe.preference else recipe.microbatch
+    microbatches = -(-total // recipe.microbatch)
+    tape.segment("forward")
+    kept = [_scored(tape, model, vocab) for _ in range(min(2 * microbatches, PASSES_SHOWN))]
+    states: list[Tensor] = []
+    for _ in range(min(microbatches, UPDATES_SHOWN)):
+        tape.segment("forward")
+        edge = _logprobs(tape, model, vocab)
+        tape.segment("backward")
+        tape.kind = WORKING
+        backward(tape, edge, tape.new(model.batch * model.tokens, HALF), tape.bounds)
+        del edge
+        tape.kind, tape.bounds = 0, []
+        tape.segment("optimizer_step")
+        if not states:
+            states = [tape.new(size, 1) for size in _sizes(trained) for _ in range(2)]
+        roots = [tape.new(size, 1) for size in _sizes(trained)]
+        del roots
+        _forget_gradients(model)
+    events = list(tape.events)
+    del kept, states
+    return events
+
+
+def _scored(tape: Tape, model: Decoder, vocab: int) -> Tensor:
+    with tape.no_grad():
+        with tape.autocasting():
+            rows = stack(tape, model)
+        made = tape.new(model.batch * model.tokens, HALF)
+        _chunks(tape, model.batch * model.tokens, vocab, wide=False)
+        del rows
+    return made
+
+
+def _logprobs(tape: Tape, model: Decoder, vocab: int) -> object:
+    """The forward pass to the log-probabilities; gives back the edge that the gradient enters by."""
+    count = model.batch * model.tokens
+    with tape.autocasting():
+        rows = stack(tape, model)
+    made = tape.new(count, HALF)
+    _chunks(tape, count, vocab, wide=False)
+
+    def back(_: Gradients) -> tuple[Tensor]:
+        given = tape.new(count * model.last.width, HALF)
+        _chunks(tape, count, vocab, wide=True)
+        return (given,)
+
+    return connected(made, tape.node((rows,), back, rows)).edge
+
+
+def _chunks(tape: Tape, count: int, vocab: int, *, wide: bool) -> None:
+    rows = chunk_rows(vocab)
+    for first in range(0, count, rows):
+        size = min(rows, count - first) * vocab
+        logits = tape.new(size, HALF, LOGITS)
+        second = tape.new(size, FP32, LOGITS) if wide else None
+        del logits, second
+
+
+def _forget_gradients(model: object) -> None:
+    """`zero_grad(set_to_none=True)` of every leaf of the model."""
+    if isinstance(model, Leaf):
+        model.gradient = None
+        return
+    for name in getattr(model, "__struct_fields__", None) or getattr(model, "__slots__", ()):
+        one = getattr(model, name)
+        for part in one if isinstance(one, tuple) else (one,):
+            if isinstance(part, Leaf | msgspec.Struct) or hasattr(part, "leaf"):
+                _forget_gradients(part)
+
+
+def step_tokens(sequences: int, length: int) -> int:
+    """Tokens of the largest step that the engine prepares for."""
+    return min(sequences * length, max(length, STEP_TOKENS * sequences))
+
+
+def context_bytes(gpu: str) -> int:
+    """The CUDA context of a card, measured where it is known."""
+    return next((size for name, size in CONTEXTS_BYTES.items() if name in gpu), USUAL_CONTEXT_BYTES)
+
+
+def asleep_bytes(architecture: Architecture, gpu: str, sequences: int, length: int) -> int:
+    """What the device counts while the engine sleeps and the trainer's base waits in main memory."""
+    held = context_bytes(gpu) + LIBRARIES_BYTES
+    held += LOGIT_ROWS_ASLEEP * FP32 * architecture.vocab_size * sequences
+    tokens = step_tokens(sequences, length)
+    held += tokens * HALF * architecture.hidden_size
+    width, experts = _width(architecture)
+    if experts:
+        held += 2 * tokens * experts * max(2 * width, architecture.hidden_size) * HALF
+    return held
+
+
+def awake_bytes(
+    architecture: Architecture, gpu: str, total_bytes: int, share: float, sequences: int, length: int, prompt: int
+) -> int:
+    """What the device counts while the engine writes; the prompt that all sequences share is read once."""
+    width, experts = _width(architecture)
+    each = 16 * architecture.hidden_size if experts else 6 * width + 2 * architecture.hidden_size
+    unused = max(0, step_tokens(sequences, length) - prompt)
+    return int(share * total_bytes) - unused * each + context_bytes(gpu) + LIBRARIES_BYTES
+
+
+def _width(architecture: Architecture) -> tuple[int, int]:
+    """The widest feed-forward part, and the experts that one token visits."""
+    parts = [layer.mlp for layer in architecture.layers if layer.mlp is not None]
+    width = max((part.intermediate_size for part in parts), default=0)
+    return width, max((part.num_experts_per_token for part in parts if part.kind == "experts"), default=0)
