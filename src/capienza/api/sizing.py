@@ -14,7 +14,7 @@ from capienza.errors import UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.resident import rule_notes, rule_outcomes
-from capienza.predict.sizing import ask_engine, build_ledger
+from capienza.predict.sizing import ask_engine, ask_training, build_ledger
 from capienza.predict.storage import volumes_of
 
 if TYPE_CHECKING:
@@ -74,11 +74,13 @@ def size(
     known = None if name is None else named_gpu(name)
     facts = NO_GPU if name is None or known is None else facts_of(known, named_traits(name))
     answer = ask_engine(card, model, gpus, facts)
+    training = ask_training(card, model, gpus, facts)
     sizing = Sizing(
         card=card,
         model=model,
-        ledger=build_ledger(card, model, gpus, answer=answer, gpu=facts),
+        ledger=build_ledger(card, model, gpus, answer=answer, gpu=facts, training=training),
         answer=answer,
+        training=training,
         volumes=volumes_of(card, model, answer),
         rule_notes=rule_notes(rule_outcomes(card, model, facts)),
     )

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from capienza import yamlmarks
-from capienza.card.fields import CHILDREN, ROOT, VERSION, Field
+from capienza.card.field import Field
+from capienza.card.fields import CHILDREN, ROOT, VERSION
 from capienza.card.load import parse_card
 from capienza.card.model import Task
 from capienza.card.rules import MODEL_SOURCES, NEEDED, ONLY_FOR

@@ -55,6 +55,8 @@ CHECKPOINT = template(
 )
 EXPORT = template("predict.formula-export", "whole weights in {format}: {formula}")
 EXPORT_ADAPTER = template("predict.formula-export-adapter", "the adapters alone: {trained}")
+WHOLE = ("merge", "full_state")
+"""Whole weights in the format that they are stored in."""
 FROM_RECIPE = template("predict.from-recipe", "the card's training recipe")
 READ_VOLUME = template(
     "predict.proof-volume",
@@ -190,7 +192,7 @@ def _export(card: Card, model: Model) -> list[Entry]:
         formula = EXPORT_ADAPTER(trained=found.formula)
         return [_entry("export_files", phases, _as_proved(found.weights, card), formula, FROM_RECIPE())]
     try:
-        whole = weight_bytes(model, str(stated))
+        whole = weight_bytes(model, None if stated in WHOLE else str(stated))
     except InputError:  # the layers are not known, which the model's own notes say
         return [_unknown("export_files", phases, DISK, ("model layers",))]
     amount = Range(whole.total_bytes, whole.expected_bytes, whole.expected_bytes)

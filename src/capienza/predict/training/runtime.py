@@ -25,10 +25,14 @@ def workspaces_bytes(capability: tuple[int, int] | None) -> int:
     return WORKSPACES * (HOPPER_WORKSPACE_BYTES if is_large else WORKSPACE_BYTES)
 
 
+def batch_tensors(recipe: Recipe) -> int:
+    """Tensors of a batch."""
+    return 3 if recipe.has_padding_mask else 2
+
+
 def batch_bytes(recipe: Recipe) -> int:
     """The batch on the GPU."""
-    tensors = 3 if recipe.has_padding_mask else 2
-    return tensors * rounded_bytes(TOKEN_BYTES * recipe.rows_tokens)
+    return batch_tensors(recipe) * rounded_bytes(TOKEN_BYTES * recipe.rows_tokens)
 
 
 def scalars_bytes(recipe: Recipe) -> int:

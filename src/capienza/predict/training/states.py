@@ -6,11 +6,12 @@ Legend: n elements of a tensor, s bytes of one in the format it is trained in. E
                       tensors below 4096 elements in fp32, and embeddings too under transformers' Trainer
     torchao           8 bit B = 256, 4 bit B = 128 (n / 2): codes, scales and a table for each state; tensors below
                       4096 elements, or no whole number of blocks, in their own format
-    lion, sgd         one state; sgd without momentum none; rmsprop, adagrad one
+    lion, adagrad     one state; sgd none and rmsprop one, with momentum one more
     adafactor         of a matrix [out, in] out + in: fp32 (transformers), or the trained format (torch)
     muon              one state for hidden matrices, two for all others
     galore            of a hidden matrix with rank r: two states of r x the longer side, a projection of r x the
                       shorter; apollo the same
+    master            one more copy of the trained weights, 4 n
     paged             tensors from 100 000 elements on lie in managed memory, outside of PyTorch's counters
 Sources: torch 2.13 optim; bitsandbytes 0.50 optim/optimizer.py; transformers 5.24 optimization.py (Adafactor),
 trainer.py (embeddings); torchao 0.14 optim; galore-torch 1.0 galore_projector.py; APOLLO's apollo_torch.
@@ -37,7 +38,8 @@ TORCHAO_TABLE = {8: 1024, 4: SMALLEST_BLOCK}
 TABLE = 1024
 TABLES = 2
 HIDDEN_ROLES = frozenset({"attention", "mlp", "expert", "state"})
-NUM_STATES = {"adamw": 2, "adam": 2, "lion": 1, "sgd": 1, "rmsprop": 1, "adagrad": 1}
+NUM_STATES = {"adamw": 2, "adam": 2, "lion": 1, "sgd": 0, "rmsprop": 1, "adagrad": 1}
+WITH_MOMENTUM = frozenset({"sgd", "rmsprop"})
 
 
 class States(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +61,10 @@ def states_of(tensors: Iterable[Trained], recipe: Recipe) -> States:
     parts = _parts_by(optimizer, recipe)
     gpu = managed = 0
     has_tables = False
+    has_master = recipe.precision.master is not None
     for one, count in alike(tensors):
+        if has_master:
+            gpu += count * rounded_bytes(4 * one.elements)
         is_managed = optimizer.is_paged and one.elements >= PAGED_ELEMENTS
         has_tables = has_tables or _is_narrow(one, recipe)
         for size, may_move in parts(one):
@@ -97,9 +102,7 @@ def _parts_by(optimizer: Optimizer, recipe: Recipe) -> Parts:
         return _muon
     if family in ("galore_adamw", "apollo_adamw"):
         return _projected(optimizer)
-    if family == "sgd" and not optimizer.has_momentum:
-        return lambda _: iter(())
-    count = NUM_STATES[family]
+    count = NUM_STATES[family] + (optimizer.has_momentum and family in WITH_MOMENTUM)
     if optimizer.library == "torchao" and optimizer.state_bits in TORCHAO_BLOCK:
         return _torchao(optimizer.state_bits, count)
     if optimizer.library == "bitsandbytes":

@@ -1,0 +1,124 @@
+"""Which default holds: the first file of a framework's chain with a row for the versions and the choices so far."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from capienza.card.model import Scalar
+from capienza.errors import Message, template
+from capienza.recipe.choices import Choice, Choices
+from capienza.recipe.versions import is_within, numbers
+
+DATA = Path(__file__).parent / "data"
+ASSUMED_FILE = "assumed"
+
+HABIT = template("recipe.habit", "default of {library} {version}: {read_in}")
+HABIT_AS_OF = template(
+    "recipe.habit-as-of", "default of {library} ({version}, the last one read; the card states no version): {read_in}"
+)
+HABIT_LATER = template(
+    "recipe.habit-later", "default of {library} {version}, the last one read; {stated} may differ: {read_in}"
+)
+ASSUMED = template("recipe.assumed", "no default is established here; this is taken: {read_in}")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One default. `source` names where it was read: a setting, a function or a file of the library."""
+
+    value: Scalar
+    source: str
+    library: str | None = None
+    since: str | None = msgspec.field(default=None, name="from")
+    below: str | None = None
+    when: dict[str, list[Scalar]] = {}
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The defaults of one library. `read` says which versions were read, by library, the newest last."""
+
+    title: str
+    library: str
+    read: dict[str, list[str]]
+    defaults: dict[str, list[Row]]
+
+
+class Framework(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A framework: how people write its name, and the files that are asked for a default, in order."""
+
+    title: str
+    layers: list[str]
+    names: list[str] = []
+
+
+def layer(name: str) -> Layer:
+    """One file of defaults."""
+    return _layers()[name]
+
+
+@functools.cache
+def _layers() -> dict[str, Layer]:
+    return {
+        path.stem: msgspec.json.decode(path.read_bytes(), type=Layer)
+        for path in sorted(DATA.glob("*.json"))
+        if path.stem != "frameworks"
+    }
+
+
+@functools.cache
+def frameworks() -> dict[str, Framework]:
+    """Every framework whose habits are known, by its plain name."""
+    return msgspec.json.decode((DATA / "frameworks.json").read_bytes(), type=dict[str, Framework])
+
+
+def framework_named(name: str) -> str | None:
+    """The plain name of a framework as people write it; None for one without habits here."""
+    plain = name.strip().casefold().replace("-", "_").replace(" ", "_")
+    for key, one in frameworks().items():
+        if plain in (key, *one.names):
+            return key
+    return None
+
+
+def default(option: str, framework: str, versions: Mapping[str, str], so_far: Choices) -> Choice | None:
+    """The default of an option. `so_far` are the choices that were made before it."""
+    for name in (*frameworks()[framework].layers, ASSUMED_FILE):
+        one = layer(name)
+        for row in one.defaults.get(option, ()):
+            library = row.library or one.library
+            stated = versions.get(library)
+            if _holds(row, stated) and _fits(row, so_far):
+                return Choice(row.value, _source(name, one, row, library, stated))
+    return None
+
+
+def rows() -> Iterator[tuple[str, Layer, str, Row]]:
+    """Every default: file, its layer, option, row."""
+    for name, one in _layers().items():
+        for option, found in one.defaults.items():
+            for row in found:
+                yield name, one, option, row
+
+
+def _holds(row: Row, version: str | None) -> bool:
+    """Without a version, the newest one that is known."""
+    return row.below is None if version is None else is_within(version, row.since, row.below)
+
+
+def _fits(row: Row, so_far: Choices) -> bool:
+    return all(option in so_far and so_far[option].value in values for option, values in row.when.items())
+
+
+def _source(name: str, one: Layer, row: Row, library: str, stated: str | None) -> Message:
+    if name == ASSUMED_FILE:
+        return ASSUMED(read_in=row.source)
+    read = one.read.get(library)
+    newest = read[-1] if read else None
+    if stated is None:
+        return HABIT_AS_OF(library=library, version=newest, read_in=row.source)
+    if newest is not None and (numbers(stated) or ()) > (numbers(newest) or ()):
+        return HABIT_LATER(library=library, version=newest, stated=stated, read_in=row.source)
+    return HABIT(library=library, version=stated, read_in=row.source)
