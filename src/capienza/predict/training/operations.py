@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capienza.predict.training.tape import WORKING, Gradients, Tape, Tensor, Weight, connected
+from capienza.predict.training.tape import Gradients, Tape, Tensor, Weight, connected
 
 FP32 = 4
 
@@ -63,17 +63,21 @@ def mean(tape: Tape, rows: Tensor, width: int) -> Tensor:
 
 
 def add(tape: Tape, left: Tensor, right: Tensor) -> Tensor:
-    """A sum of two of the same shape."""
-    item = max(left.item, right.item)
-    formats = (left.item, right.item)
+    """A sum; the smaller of two is spread over the larger, and its gradient summed."""
+    item, elements = max(left.item, right.item), max(left.elements, right.elements)
+    sizes = [(one.elements, one.item, one.edge is not None) for one in (left, right)]
 
     def back(gradients: Gradients) -> Sequence[Tensor | None]:
-        gradient = gradients[0]
-        assert gradient is not None
-        return [gradient if one == gradient.item else tape.new(gradient.elements, one) for one in formats]
+        made: list[Tensor | None] = [gradients[0] if wanted else None for _, _, wanted in sizes]
+        for place, (count, width, wanted) in enumerate(sizes):
+            if wanted and count < elements:
+                made[place] = tape.new(count, item)
+            if wanted and width < item:
+                made[place] = tape.new(count, width)
+        return made
 
     node = tape.node((left, right), back)
-    return connected(tape.new(left.elements, item), node)
+    return connected(tape.new(elements, item), node)
 
 
 def shift(tape: Tape, rows: Tensor) -> Tensor:
@@ -146,7 +150,9 @@ def join(tape: Tape, *parts: Tensor) -> Tensor:
 
 
 def dropout(tape: Tape, rows: Tensor) -> Tensor:
-    """A result and a mask of one byte an element, which is kept."""
+    """A result and a mask of one byte an element, which is kept. Nothing while the model is not trained."""
+    if not tape.is_training:
+        return rows
     elements, item = rows.elements, rows.item
     node = tape.node((rows,), lambda _: (tape.new(elements, item),))
     made, mask = connected(tape.new(elements, item), node), tape.new(elements, 1)
@@ -180,10 +186,3 @@ def weight_cast(tape: Tape, weight: Weight, item: int) -> Tensor:
     if tape.casts is not None and weight.leaf is not None:
         tape.casts[weight] = made
     return made
-
-
-def drop_scratch(tape: Tape, *sizes: int) -> None:
-    """Room that is taken and given back."""
-    kind, tape.kind = tape.kind, WORKING
-    tape.scratch(*sizes)
-    tape.kind = kind

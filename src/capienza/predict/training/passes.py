@@ -6,7 +6,8 @@ as PyTorch's allocator rounds. The operations are walked one after the other (`t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -47,9 +48,12 @@ class Passes(msgspec.Struct, frozen=True, kw_only=True):
     gradients_bytes: int
 
 
-def passes(architecture: Architecture, recipe: Recipe) -> Passes:
-    """The highest moment of each phase. Raises `InputError` for what is not covered."""
-    builder = Builder(architecture, recipe)
+def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None) -> Passes:
+    """The highest moment of each phase. `config`: the model's config.json, where it is known.
+
+    Raises `InputError` for a model with a part that is not covered.
+    """
+    builder = Builder(architecture, recipe, config)
     places, like = distinct(architecture)
     count = min(recipe.accumulation, MOST_MICROBATCHES)
     events = training_events(builder.decoder(places), recipe, count)
@@ -61,7 +65,7 @@ def passes(architecture: Architecture, recipe: Recipe) -> Passes:
     evaluation = None
     if recipe.evaluation.microbatch:
         asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
-        (seen,) = _expanded(evaluation_events(Builder(architecture, asked).decoder(places), asked), places, like, 1)
+        (seen,) = _expanded(evaluation_events(Builder(architecture, asked, config).decoder(places), asked), places, like, 1)
         _phase(found, "eval", (0, 0, 0, 0), seen)
         evaluation = found["eval"]
     return Passes(
@@ -152,18 +156,21 @@ def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
 def evaluation_events(model: Decoder, recipe: Recipe) -> list[Event]:
     """A forward pass of which nothing is kept."""
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
+    tape.is_training = False
     tape.segment(("forward", "entry"))
     with tape.autocasting(), tape.no_grad():
         losses_of(tape, model)
     return list(tape.events)
 
 
-def events(architecture: Architecture, recipe: Recipe) -> tuple[list[AllocatorEvent], list[str]]:
+def events(
+    architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None
+) -> tuple[list[AllocatorEvent], list[str]]:
     """The allocator's events of one update's passes, and the names of their phases, for `allocator.replay`.
 
     What is resident is not among them. Blocks are numbered from 0; gradients are alive at the end.
     """
-    builder = Builder(architecture, recipe)
+    builder = Builder(architecture, recipe, config)
     model = builder.decoder(list(range(len(architecture.layers))))
     phases: list[str] = []
     made: list[AllocatorEvent] = []

@@ -115,6 +115,7 @@ class Tape:
         self.autocast = autocast
         self.casts: dict[Weight, Tensor] | None = None
         self.grad = True
+        self.is_training = True
         self.region: Region | None = None
         self.is_recomputing = False
         self.bounds: list[tuple[int, object]] = []

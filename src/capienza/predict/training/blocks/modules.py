@@ -24,7 +24,7 @@ class Linear(msgspec.Struct, frozen=True):
 
 
 class Norm(msgspec.Struct, frozen=True):
-    """`kind`: rms as Llama writes it, rms_plus_one as Gemma does, rms_fp32 (weight applied in fp32), layer."""
+    """`kind`: one of `norm.KINDS`, each the operations that transformers writes."""
 
     weight: Weight | None
     bias: Weight | None
