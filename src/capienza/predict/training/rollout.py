@@ -142,26 +142,38 @@ def _scored(tape: Tape, model: Decoder, vocab: int) -> Tensor:
     with tape.no_grad():
         with tape.autocasting():
             rows = stack(tape, model)
-        made = tape.new(model.batch * model.tokens, HALF)
-        _chunks(tape, model.batch * model.tokens, vocab, wide=False)
+        made = _scores(tape, model, vocab)
         del rows
     return made
 
 
 def _logprobs(tape: Tape, model: Decoder, vocab: int) -> object:
     """The forward pass to the log-probabilities; gives back the edge that the gradient enters by."""
-    count = model.batch * model.tokens
+    width, count = model.last.width, model.batch * (model.tokens - 1)
     with tape.autocasting():
         rows = stack(tape, model)
-    made = tape.new(count, HALF)
-    _chunks(tape, count, vocab, wide=False)
+    made = _scores(tape, model, vocab)
 
     def back(_: Gradients) -> tuple[Tensor]:
-        given = tape.new(count * model.last.width, HALF)
+        flat = tape.new(count * width, HALF) if model.batch > 1 else None
+        given = tape.new(count * width, HALF)
         _chunks(tape, count, vocab, wide=True)
-        return (given,)
+        del flat
+        whole = tape.new(model.batch * model.tokens * width, HALF)
+        del given
+        return (whole,)
 
     return connected(made, tape.node((rows,), back, rows)).edge
+
+
+def _scores(tape: Tape, model: Decoder, vocab: int) -> Tensor:
+    """One number for each token but the last; rows without their last token are copied to lie in one piece."""
+    count = model.batch * (model.tokens - 1)
+    flat = tape.new(count * model.last.width, HALF) if model.batch > 1 else None
+    made = tape.new(count, HALF)
+    _chunks(tape, count, vocab, wide=False)
+    del flat
+    return made
 
 
 def _chunks(tape: Tape, count: int, vocab: int, *, wide: bool) -> None:
@@ -199,11 +211,9 @@ def asleep_bytes(architecture: Architecture, gpu: str, sequences: int, length: i
     """What the device counts while the engine sleeps and the trainer's base waits in main memory."""
     held = context_bytes(gpu) + LIBRARIES_BYTES
     held += LOGIT_ROWS_ASLEEP * FP32 * architecture.vocab_size * sequences
-    tokens = step_tokens(sequences, length)
-    held += tokens * HALF * architecture.hidden_size
     width, experts = _width(architecture)
     if experts:
-        held += 2 * tokens * experts * max(2 * width, architecture.hidden_size) * HALF
+        held += 2 * step_tokens(sequences, length) * experts * max(2 * width, architecture.hidden_size) * HALF
     return held
 
 
