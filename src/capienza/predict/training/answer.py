@@ -12,12 +12,15 @@ from capienza.card.model import Card, Placement
 from capienza.errors import InputError, Message, Place, template
 from capienza.formats.scheme import Scheme
 from capienza.ledger.entry import Entry
+from capienza.ledger.phase import Phase
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model, stored_format
 from capienza.predict.training.context import Context, context_on
 from capienza.predict.training.ledger import training_entries
 from capienza.predict.training.modules import Piece, pieces
+from capienza.predict.training.passes import Passes, passes
 from capienza.predict.training.provable import provable
+from capienza.predict.training.reserved import reserved_bytes
 from capienza.predict.training.resident import Resident, resident_of
 from capienza.predict.training.trained import ALL_LINEAR, is_target
 from capienza.predict.weights import SUM_OF_FORMATS
@@ -50,6 +53,8 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     architecture: Architecture
     recipe: Recipe
     resident: Resident
+    passes: Passes | None = None
+    reserved: dict[Phase, int] | None = None
     context: Context | None = None
     cuda_total_bytes: int | None = None
     notes: tuple[Message, ...] = ()
@@ -73,7 +78,14 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def entries(self, device: str) -> list[Entry]:
         """The entries of one GPU; what rests on a habit and not on the card is not proved from below."""
         made = training_entries(
-            self.architecture, self.recipe, self.resident, None, device, self.context, self.cuda_total_bytes
+            self.architecture,
+            self.recipe,
+            self.resident,
+            device,
+            passes=self.passes,
+            reserved=self.reserved,
+            context=self.context,
+            cuda_total_bytes=self.cuda_total_bytes,
         )
         return [provable(entry, self.recipe) for entry in made]
 
@@ -99,10 +111,19 @@ def answer_of(
 ) -> TrainingAnswer:
     """The same for a recipe. Raises `InputError` for a matrix that the format cannot pack."""
     capabilities = {trait.capability for trait in gpu.traits}
+    resident = resident_of(architecture, recipe, scheme, capabilities.pop() if len(capabilities) == 1 else None)
+    walked = reserved = None
+    try:
+        walked = passes(architecture, recipe)
+        reserved = reserved_bytes(architecture, recipe, resident, scheme)
+    except InputError as error:
+        notes = (*notes, error.message)
     return TrainingAnswer(
         architecture=architecture,
         recipe=recipe,
-        resident=resident_of(architecture, recipe, scheme, capabilities.pop() if len(capabilities) == 1 else None),
+        resident=resident,
+        passes=walked,
+        reserved=reserved,
         context=context_on(gpu.name.split()),
         cuda_total_bytes=gpu.total_bytes,
         notes=(*notes, *recipe.left_out),

@@ -8,13 +8,15 @@ driver counts, without them to what PyTorch's counters show (`counters`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from capienza.architecture.model import Architecture
 from capienza.ledger.counters import CONTEXT, HOST
 from capienza.ledger.entry import Entry
-from capienza.ledger.ledger import CACHED
+from capienza.ledger.ledger import CACHED, total_of
 from capienza.ledger.phase import TRAINING_PHASES, Phase
 from capienza.predict.training import texts
 from capienza.predict.training.context import Context
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 PYTORCH = "c10 CUDACachingAllocator.cpp (round_size)"
 PEFT = "peft utils/other.py, tuners/lora"
 TRAINER = "transformers trainer.py"
-PASSES = ("activations", "logits_and_loss", "pass_temporaries")
 STATES_LIVE: Phases = (*STEPS, Phase.FORWARD, Phase.BACKWARD, Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT)
 """States are made at the first step; the peak of every other phase is that of the passes after it."""
 OPTIMIZER_SOURCES = {
@@ -55,22 +56,45 @@ def training_entries(
     architecture: Architecture,
     recipe: Recipe,
     resident: Resident,
-    passes: Passes | None,
     device: str,
+    *,
+    passes: Passes | None = None,
+    reserved: Mapping[Phase, int] | None = None,
     context: Context | None = None,
     cuda_total_bytes: int | None = None,
 ) -> list[Entry]:
-    """The entries of one GPU besides its weights. `passes` None: what the passes hold is not known."""
-    return [
+    """The entries of one GPU besides its weights.
+
+    `passes` None: what the passes hold is not known; `reserved`, by phase, is what the allocator keeps from the device.
+    """
+    phases = phases_of(recipe)
+    made = [
         *_model(recipe, resident, device),
         *_trained(recipe, resident, device),
-        *_passes(recipe, passes, device),
+        *_passes(passes, phases, device),
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
         *_preference(recipe, resident, device, cuda_total_bytes),
-        *_outside(device, context),
     ]
+    made += _cached(made, resident, reserved, phases, device)
+    made.append(_context(device, context))
+    return [alive for entry in made if (alive := _within(entry, phases)) is not None]
+
+
+def phases_of(recipe: Recipe) -> Phases:
+    """The phases that the recipe has: an evaluation and an export where it asks for them."""
+    left_out = set()
+    if not recipe.evaluation.microbatch:
+        left_out.add(Phase.EVAL)
+    if recipe.export == "none":
+        left_out.add(Phase.EXPORT)
+    return tuple(phase for phase in TRAINING_PHASES if phase not in left_out)
+
+
+def _within(entry: Entry, phases: Phases) -> Entry | None:
+    live = tuple(phase for phase in entry.phases if phase in phases or phase not in TRAINING_PHASES)
+    return msgspec.structs.replace(entry, phases=live) if live else None
 
 
 def _model(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
@@ -165,23 +189,17 @@ def _optimizer(recipe: Recipe) -> str:
     return f"{optimizer.family}{bits} ({optimizer.library}{run})"
 
 
-def _passes(recipe: Recipe, passes: Passes | None, device: str) -> Iterator[Entry]:
-    moments = (
-        {}
-        if passes is None
-        else {Phase.FORWARD: passes.forward, Phase.BACKWARD: passes.backward, Phase.EVAL: passes.evaluation}
-    )
-    for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL):
-        if phase is Phase.EVAL and not recipe.evaluation.microbatch:
-            continue
-        moment = moments.get(phase)
-        if moment is not None:
-            yield from _moment(phase, moment, device)
-            continue
-        for name in PASSES[:2]:
-            yield unknown(name, (phase,), device)
-        if phase is Phase.BACKWARD:
-            yield unknown("gradients", (phase,), device)
+def _passes(passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
+    if passes is not None:
+        moments = {Phase.FORWARD: passes.forward, Phase.BACKWARD: passes.backward, Phase.EVAL: passes.evaluation}
+        for phase, moment in moments.items():
+            if phase in phases and moment is not None:
+                yield from _moment(phase, moment, device)
+        return
+    live = tuple(phase for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL) if phase in phases)
+    yield unknown("activations", live, device)
+    yield unknown("logits_and_loss", live, device)
+    yield unknown("gradients", (Phase.BACKWARD,), device)
 
 
 def _moment(phase: Phase, moment: Moment, device: str) -> Iterator[Entry]:
@@ -261,15 +279,28 @@ def _preference(recipe: Recipe, resident: Resident, device: str, cuda_total_byte
         yield unknown("kv_cache", (Phase.PREFILL, Phase.DECODE), device)
 
 
-def _outside(device: str, context: Context | None) -> Iterator[Entry]:
-    yield unknown(CACHED, TRAINING_PHASES, device)
-    if context is None:
-        yield unknown(CONTEXT, TRAINING_PHASES, device, ("a reading on the card",), texts.READING())
+def _cached(
+    made: Sequence[Entry], resident: Resident, reserved: Mapping[Phase, int] | None, phases: Phases, device: str
+) -> Iterator[Entry]:
+    """What the allocator keeps beyond what is allocated, phase by phase."""
+    if reserved is None:
+        yield unknown(CACHED, phases, device)
         return
+    for phase in phases:
+        live = [entry for entry in made if entry.device == device and phase in entry.phases]
+        allocated = resident.base.weights_bytes + total_of(live).amount.expected
+        more = max(0, reserved[phase] - allocated)
+        formula = texts.KEPT(reserved_bytes=max(reserved[phase], allocated), allocated_bytes=allocated)
+        yield expected(CACHED, (phase,), device, more, formula, "the run's blocks through the allocator")
+
+
+def _context(device: str, context: Context | None) -> Entry:
+    if context is None:
+        return unknown(CONTEXT, TRAINING_PHASES, device, ("a reading on the card",), texts.READING())
     least, most = min(context.readings), max(context.readings)
     formula = (
         texts.CONTEXT_ONCE(release=context.release, most_bytes=most)
         if least == most
         else texts.CONTEXT(release=context.release, least_bytes=least, most_bytes=most)
     )
-    yield estimated(CONTEXT, TRAINING_PHASES, device, Range(0, most, most), formula, context.source)
+    return estimated(CONTEXT, TRAINING_PHASES, device, Range(0, most, most), formula, context.source)

@@ -15,12 +15,14 @@ CUDACachingAllocator.cpp (should_split); fms rows of santacoder: 28.25 MiB compu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
 
 from capienza.allocator.allocator import Allocator
 from capienza.allocator.blocks import Block
+from capienza.allocator.events import ALLOC, FREE, Event
 from capienza.allocator.settings import Settings
 from capienza.allocator.sizes import SMALL_SIZE, rounded_bytes
 from capienza.architecture.model import Architecture
@@ -76,9 +78,24 @@ class _Gpu:
 def loading(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Loading:
     """The load of one model on one GPU. Raises `InputError` for a matrix that the format cannot pack."""
     scheme = scheme_of(recipe, scheme)
-    dtype = resident_dtype(recipe)
     gpu = _Gpu(has_slack=scheme is not None and release(recipe, "transformers") < WARMED_UP_SINCE)
-    wide: list[tuple[Piece, int | Block]] = []
+    blocks: dict[int, int | Block] = {}
+    for code, block, size, _ in load_events(architecture, recipe, scheme):
+        if code == ALLOC:
+            blocks[block] = gpu.take(size)
+        else:
+            gpu.give(blocks.pop(block))
+    return Loading(peak_bytes=gpu.peak, slack_bytes=gpu.slack)
+
+
+def load_events(architecture: Architecture, recipe: Recipe, scheme: Scheme | None) -> Iterator[Event]:
+    """The allocator's events of the load; blocks are numbered from 0, and what stays is not given back.
+
+    Raises `InputError` for a matrix that the format cannot pack.
+    """
+    dtype, numbers = resident_dtype(recipe), itertools.count()
+    is_made = scheme is not None and scheme.method == "bitsandbytes"
+    wide: list[tuple[int, int]] = []
     parts_of: dict[tuple[object, ...], tuple[Tensor, ...]] = {}
     for one in _in_order(pieces(architecture, recipe)):
         key = one.shape, one.role, one.module, one.name if scheme is not None and scheme.rules else ""
@@ -87,27 +104,30 @@ def loading(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
             parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
             parts_of[key] = parts
         for _ in range(one.count):
-            if is_packed(parts, dtype) and scheme is not None and scheme.method == "bitsandbytes":
-                _quantise(gpu, one, parts)
-            else:
-                blocks = [gpu.take(part.bytes) for part in parts]
-                if is_widened(one, recipe) and len(parts) == 1:
-                    wide.append((one, blocks[0]))
-    for one, block in wide:
-        gpu.take(4 * one.elements)
-        gpu.give(block)
-    return Loading(peak_bytes=gpu.peak, slack_bytes=gpu.slack)
+            if is_made and is_packed(parts, dtype):
+                yield from _quantised(numbers, one.elements, parts)
+                continue
+            for part in parts:
+                block = next(numbers)
+                yield ALLOC, block, part.bytes, 0
+            if is_widened(one, recipe) and len(parts) == 1:
+                wide.append((block, 4 * one.elements))
+    for narrow, size in wide:
+        yield ALLOC, next(numbers), size, 0
+        yield FREE, narrow, 0, 0
 
 
-def _quantise(gpu: _Gpu, one: Piece, parts: tuple[Tensor, ...]) -> None:
-    weight = gpu.take(2 * one.elements)
-    is_double = any(part.name.endswith("nested_absmax") for part in parts)
-    scales = gpu.take(4 * -(-one.elements // BLOCK_4BIT)) if is_double else None
+def _quantised(numbers: Iterator[int], elements: int, parts: tuple[Tensor, ...]) -> Iterator[Event]:
+    weight, scales = next(numbers), None
+    yield ALLOC, weight, 2 * elements, 0
+    if any(part.name.endswith("nested_absmax") for part in parts):
+        scales = next(numbers)
+        yield ALLOC, scales, 4 * -(-elements // BLOCK_4BIT), 0
     for part in parts:
-        gpu.take(part.bytes)
+        yield ALLOC, next(numbers), part.bytes, 0
     if scales is not None:
-        gpu.give(scales)
-    gpu.give(weight)
+        yield FREE, scales, 0, 0
+    yield FREE, weight, 0, 0
 
 
 def _in_order(made: tuple[Piece, ...]) -> Iterator[Piece]:

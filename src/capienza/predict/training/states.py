@@ -80,6 +80,19 @@ def states_of(tensors: Iterable[Trained], recipe: Recipe) -> States:
     )
 
 
+def state_parts(recipe: Recipe) -> Callable[[Trained], list[int]]:
+    """Bytes of each part of a tensor's state that the caching allocator holds."""
+    parts, is_paged = _parts_by(recipe.optimizer, recipe), recipe.optimizer.is_paged
+    has_master = recipe.precision.master is not None
+
+    def held(one: Trained) -> list[int]:
+        is_managed = is_paged and one.elements >= PAGED_ELEMENTS
+        found = [size for size, may_move in parts(one) if not (is_managed and may_move)]
+        return [4 * one.elements, *found] if has_master else found
+
+    return held
+
+
 def alike(tensors: Iterable[Trained]) -> Iterator[tuple[Trained, int]]:
     """One tensor of each kind and how many there are: the layers of a model repeat themselves."""
     found: dict[tuple[object, ...], tuple[Trained, int]] = {}

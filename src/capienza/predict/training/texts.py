@@ -78,6 +78,9 @@ MERGE = template(
 PASS = template("training.formula-pass", "when most is held, {where}: {total} B")
 CONTEXT = template("training.formula-context", "{release}: {least_bytes} at the start, {most_bytes} at work")
 CONTEXT_ONCE = template("training.formula-context-once", "{release}: {most_bytes}")
+KEPT = template(
+    "training.formula-kept", "{reserved_bytes} reserved at most up to here, {allocated_bytes} allocated at most"
+)
 ROLLOUT = template("training.formula-rollout", "the engine beside the trainer takes {share} of {total_bytes}")
 SOURCES = template("training.source", "{sources}")
 READING = template(
