@@ -74,7 +74,7 @@ def size(
     known = None if name is None else named_gpu(name)
     facts = NO_GPU if name is None or known is None else facts_of(known, named_traits(name))
     answer = ask_engine(card, model, gpus, facts)
-    training = ask_training(card, model, gpus, facts)
+    training = ask_training(card, model, gpus)
     sizing = Sizing(
         card=card,
         model=model,

@@ -93,12 +93,15 @@ def build_ledger(
     """The ledger of one copy of the model on `gpus` GPUs, or of only those of them that `devices` names.
 
     `answer` is what the card's engine takes (`ask_engine`); without one its entries are unknown. `gpu` is what is known
-    of each: an engine may hold the weights in a larger format on it. `training` is what a training holds beside them
-    (`ask_training`); without one its entries are unknown.
+    of each: an engine may hold the weights in a larger format on it. `training` is what a training holds
+    (`ask_training`), where it was asked for before.
 
     Raises `InputError` when the card asks for a format that cannot be computed for this model.
     """
     devices = devices or tuple(f"gpu:{index}" for index in range(gpus))
+    training = training or ask_training(card, model, gpus)
+    if training is not None:
+        training = training.on(gpu)
     phases = TRAINING_PHASES if card.task == "fine-tuning" else INFERENCE_PHASES
     missing = TRAINING_MISSING if card.task == "fine-tuning" else INFERENCE_MISSING
     weights = weights_on(model, card.weights.format, held_as(card, model, gpu))
@@ -162,8 +165,8 @@ def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> A
     return engine_answer(card, model, gpus, gpu, cache_format(card, model))
 
 
-def ask_training(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> TrainingAnswer | None:
-    """What the card's training holds on a GPU; None for another task, or where what it depends on is open.
+def ask_training(card: Card, model: Model, gpus: int) -> TrainingAnswer | None:
+    """What the card's training holds on any GPU; None for another task, or where what it depends on is open.
 
     Raises `InputError` for choices that contradict each other or the model, with the card's line.
     """
@@ -171,7 +174,7 @@ def ask_training(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) ->
         return None
     from capienza.predict.training.answer import training_answer
 
-    return training_answer(card, model, gpus, gpu)
+    return training_answer(card, model, gpus)
 
 
 def _doubt(name: str, card: Card) -> Doubt | None:

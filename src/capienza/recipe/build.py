@@ -42,20 +42,21 @@ def adapters(choices: Choices) -> Adapters | None:
         rank=int(value(choices, "rank")),
         alpha=float(value(choices, "alpha")),
         dropout=float(value(choices, "dropout")),
-        targets=tuple(str(value(choices, "targets")).split()),
+        targets=tuple(str(value(choices, "targets")).replace(",", " ").split()),
         dtype=_dtype(choices, "adapter_dtype"),
-        modules_to_save=tuple(str(value(choices, "modules_to_save") or "").split()),
+        modules_to_save=tuple(str(value(choices, "modules_to_save") or "").replace(",", " ").split()),
         is_dora=method == "dora" or bool(value(choices, "dora")),
     )
 
 
 def precision(choices: Choices) -> Precision:
-    """Formats of weights, operations and outputs."""
-    mixed = value(choices, "mixed_precision")
+    """Formats of weights, operations and outputs. DeepSpeed casts the module itself, and runs no autocast."""
+    is_zero = str(value(choices, "sharding")).startswith("zero")
+    mixed: Any = "none" if is_zero else value(choices, "mixed_precision")
     upcast = value(choices, "kbit_upcast")
     trained = _dtype(choices, "adapter_dtype" if value(choices, "method") in ADAPTED else "trained_dtype")
     return Precision(
-        base=_dtype(choices, "base_dtype"),
+        base=_dtype(choices, "frozen_dtype"),
         trained=trained,
         quantised=str(value(choices, "base_format")) if value(choices, "quantised") else None,
         autocast=None if mixed == "none" else mixed,
@@ -101,7 +102,7 @@ def loss(choices: Choices, tokens: int) -> Loss:
     return Loss(
         kind=kind,
         widens=bool(value(choices, "loss_fp32")),
-        shifts=kind == "full" and bool(value(choices, "loss_shift_copy")),
+        shifts=kind in ("full", "chunked") and bool(value(choices, "loss_shift_copy")),
         chunk_tokens=chunk if kind == "chunked" else None,
         keeps_outputs=bool(value(choices, "keep_outputs")),
     )

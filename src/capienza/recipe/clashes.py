@@ -178,7 +178,7 @@ def _optimizer(recipe: Recipe, choices: Choices) -> Iterator[Clash]:
         yield ("optimizer_run",), told
 
 
-def _in_backward(recipe: Recipe, choices: Choices) -> Iterator[Clash]:
+def _in_backward(recipe: Recipe, _choices: Choices) -> Iterator[Clash]:
     if not recipe.optimizer.in_backward:
         return
     options = ("optimizer_in_backward", "optimizer")

@@ -33,7 +33,7 @@ NEEDED: tuple[tuple[str, str, tuple[Scalar, ...]], ...] = (
                                       "apollo_adamw_layerwise")),
     ("loss_chunk", "loss", ("chunked",)),
     ("loss_chunks", "loss", ("chunked",)),
-    ("loss_shift_copy", "loss", ("full",)),
+    ("loss_shift_copy", "loss", ("full", "chunked")),
     ("reentrant", "gradient_checkpointing", ("full", "selective", "offload")),
     ("activation_offloading", "gradient_checkpointing", ("full", "offload")),
     ("packing", "objective", ("sft",)),

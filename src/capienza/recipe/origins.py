@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from capienza.errors import Message
-from capienza.recipe.choices import Choices
+from capienza.errors import Message, template
+from capienza.recipe.choices import Choice, Choices
 from capienza.recipe.recipe import Origin, Recipe
 
 BEHIND: dict[str, tuple[str, ...]] = {
@@ -27,7 +27,7 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "max_grad_norm": ("max_grad_norm",),
     "export": ("export",),
     "allocator": ("allocator",),
-    "precision.base": ("base_dtype",),
+    "precision.base": ("frozen_dtype", "base_dtype"),
     "precision.trained": ("adapter_dtype", "trained_dtype"),
     "precision.quantised": ("base_format",),
     "precision.autocast": ("mixed_precision",),
@@ -40,7 +40,7 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "optimizer.family": ("optimizer",),
     "optimizer.run": ("optimizer_run",),
     "optimizer.state_bits": ("optimizer_states", "optimizer"),
-    "optimizer.is_paged": ("paged",),
+    "optimizer.is_paged": ("paged", "optimizer"),
     "optimizer.in_backward": ("optimizer_in_backward",),
     "optimizer.has_momentum": ("momentum", "optimizer"),
     "optimizer.projection_rank": ("projection_rank", "optimizer"),
@@ -60,7 +60,7 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "adapters.alpha": ("alpha",),
     "adapters.dropout": ("dropout",),
     "adapters.targets": ("targets",),
-    "adapters.dtype": ("adapter_dtype",),
+    "adapters.dtype": ("adapter_dtype", "base_dtype"),
     "adapters.modules_to_save": ("modules_to_save", "method"),
     "adapters.is_dora": ("method",),
     "parallel.sharding": ("sharding",),
@@ -89,6 +89,14 @@ BEHIND: dict[str, tuple[str, ...]] = {
 OF_ADAPTERS, OF_WEIGHTS = 0, 1
 WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens")
 """What is no choice: stated versions, and what only the tokenizer's files tell."""
+NAMED = frozenset({"method", "sharding", "optimizer", "objective", "rollout", "loss"})
+HELPERS = (
+    "activation_offloading", "beta", "dora", "loss_chunks", "loss_type", "packing_strategy", "padding_free",
+    "use_vllm", "vllm_mode",
+)  # fmt: skip
+"""Options that stand in no field of their own: others depend on them."""
+UNUSED = template("recipe.unused", "{field} has no effect in this recipe")
+FOLLOWS = template("recipe.follows", "follows from {option}")
 
 
 def leaves(recipe: Recipe) -> Iterator[tuple[str, Any]]:
@@ -104,16 +112,36 @@ def leaves(recipe: Recipe) -> Iterator[tuple[str, Any]]:
 
 
 def origins(recipe: Recipe, choices: Choices) -> tuple[Origin, ...]:
-    """Where every field comes from, in the order of the recipe."""
-    return tuple(_origin(field, found, recipe, choices) for field, found in leaves(recipe))
+    """Where every field comes from, in the order of the recipe; then the options that only defaults depend on."""
+    found = [_origin(field, value, recipe, choices) for field, value in leaves(recipe)]
+    told = {str(one.source.parameters.get("field")) for one in found}
+    for option in HELPERS:
+        choice = choices.get(option)
+        if choice is not None and choice.field is not None and choice.field not in told:
+            found.append(Origin(option, _shown(choice.value), choice.source, is_stated=True))
+    return tuple(found)
+
+
+def unused(stated: Choices, found: tuple[Origin, ...]) -> tuple[Message, ...]:
+    """Options of the card that no field of the recipe rests on, such as the dropout of adapters that are not there."""
+    told = {str(one.source.parameters.get("field")) for one in found}
+    return tuple(UNUSED(field=choice.field) for choice in stated.values() if choice.field not in told)
 
 
 def _origin(field: str, found: Any, recipe: Recipe, choices: Choices) -> Origin:
     options = BEHIND[field]
     if field == "precision.trained":
-        options = (options[OF_WEIGHTS if recipe.adapters is None else OF_ADAPTERS],)
-    choice = next(choices[option] for option in options if option in choices)
+        options = (options[OF_WEIGHTS if recipe.adapters is None else OF_ADAPTERS], "base_dtype")
+    option = next(option for option in options if option in choices and not _is_assumed_base(choices[option]))
+    choice = choices[option]
+    if option != options[0] and option in NAMED:
+        return Origin(field, _shown(found), FOLLOWS(option=option), is_stated=False)
     return Origin(field, _shown(found), choice.source, choice.field is not None)
+
+
+def _is_assumed_base(choice: Choice) -> bool:
+    """The format of the base, which has a source of its own."""
+    return choice.value == "base" and choice.source.code == "recipe.assumed"
 
 
 def _shown(found: Any) -> str:
@@ -123,7 +151,3 @@ def _shown(found: Any) -> str:
         return "none"
     return " ".join(map(str, found)) if isinstance(found, tuple) else str(found)
 
-
-def source_of(recipe: Recipe, field: str) -> Message:
-    """The source of one field. Raises `KeyError` for a field that the recipe does not have."""
-    return {origin.field: origin.source for origin in recipe.origins}[field]

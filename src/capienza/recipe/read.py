@@ -10,7 +10,7 @@ from capienza.recipe import build
 from capienza.recipe.choices import STATED, Choice, Choices, stated_in
 from capienza.recipe.contradictions import check
 from capienza.recipe.habits.lookup import framework_named
-from capienza.recipe.origins import origins
+from capienza.recipe.origins import origins, unused
 from capienza.recipe.recipe import Recipe
 from capienza.recipe.settle import settled
 from capienza.recipe.versions import versions_of
@@ -48,13 +48,14 @@ def recipe_of(
         card, stated.choices, framework, versions,
         stored_format=stored_format, rest_dtype=rest_dtype, model_type=model_type,
     )  # fmt: skip
-    choices |= _of_the_card(card, told, versions.get(framework))
+    choices |= _of_the_card(card, told, versions.stated.get(framework))
     recipe = msgspec.structs.replace(
-        _made(card, framework, versions.get(framework), choices), libraries=tuple(versions.items())
+        _made(card, framework, versions.stated.get(framework), choices), libraries=tuple({**versions.guessed, **versions.stated}.items())
     )
     check(card, recipe, choices)
-    unused = tuple(_unused(stated.choices, choices))
-    return msgspec.structs.replace(recipe, left_out=stated.left_out + unused, origins=origins(recipe, choices))
+    rests_on = origins(recipe, choices)
+    left_out = stated.left_out + unused(stated.choices, rests_on)
+    return msgspec.structs.replace(recipe, left_out=left_out, origins=rests_on)
 
 
 def _made(card: Card, framework: str, version: str | None, choices: Choices) -> Recipe:
@@ -115,14 +116,3 @@ def _of_the_card(card: Card, told: Message, version: str | None) -> Choices:
 def _own(field: str, value: str | None) -> Choice:
     return Choice("", NOT_STATED() if value is None else STATED(field=field), None if value is None else field)
 
-
-UNUSED = template("recipe.unused", "{field} has no effect in this recipe")
-
-
-def _unused(stated: Choices, choices: Choices) -> list[Message]:
-    """Options that are known and mean nothing here, such as the rank of adapters that there are none of."""
-    return [
-        UNUSED(field=choice.field)
-        for option, choice in stated.items()
-        if choices.get(option) is None or choices[option].field != choice.field
-    ]

@@ -158,8 +158,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
     attention mask. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
-    minus takes away when it fits them to the tokenizer. `libraries` are the stated releases by package. `left_out` are
-    options of the card that change no figure here, `origins` what every field rests on.
+    minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
+    in the framework's month. `left_out` are options of the card that change no figure here, `origins` what every field
+    rests on.
     """
 
     framework: str

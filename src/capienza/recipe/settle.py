@@ -1,21 +1,20 @@
 """From what a card states to one choice for every option: the card's word first, then the framework's habit.
 
 Facts of the card that are no options stand among the choices under names of their own, for habits to depend on:
-base_format (what the weights are held in), base_dtype (what of them is not quantised), quantised, has_ranks.
+base_format (what the weights are held in), base_dtype (what of them is not quantised), quantised, has_ranks, accumulates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from capienza.card.model import Card, Placement, Scalar
 from capienza.card.options import plain_name
 from capienza.card.problems import closest
-from capienza.errors import InputError, UsageError, template, with_suggestion
+from capienza.errors import InputError, Message, UsageError, template, with_suggestion
 from capienza.recipe.choices import STATED, Choice, Choices, place_in
 from capienza.recipe.habits.lookup import default
 from capienza.recipe.habits.targets import default_targets
 from capienza.recipe.optimizers import NAMES, optimizer_named
+from capienza.recipe.versions import Versions
 
 PLAIN = ("bf16", "fp16", "fp32")
 METHODS = ("full", "lora", "dora", "qlora")
@@ -40,6 +39,11 @@ NOT_AN_OPTIMIZER = template(
     "Write one of these names.",
 )
 STORED = template("recipe.stored", "as the model's files hold it")
+STORED_BUT = template(
+    "recipe.stored-but",
+    "as the model's files hold it; unless it is told so, the program loads {loads}: {read_in}",
+    "Write weights.format as it is loaded.",
+)
 OF_THE_FORMAT = template("recipe.of-the-format", "what {format} leaves unquantised, where the files do not say")
 
 SYNONYMS: dict[str, dict[Scalar, Scalar]] = {
@@ -50,8 +54,9 @@ SYNONYMS: dict[str, dict[Scalar, Scalar]] = {
 }
 ORDER = (
     "objective", "sharding", "optimizer", "mixed_precision", "rank", "alpha", "dropout",
-    "modules_to_save", "adapter_dtype", "trained_dtype", "master_weights", "fp8", "kbit_upcast", "optimizer_run",
-    "optimizer_states", "paged", "optimizer_in_backward", "momentum", "projection_rank", "attention", "kernels",
+    "modules_to_save", "adapter_dtype", "frozen_dtype", "trained_dtype", "master_weights", "fp8", "kbit_upcast",
+    "optimizer_run", "optimizer_states", "paged", "optimizer_in_backward", "momentum", "projection_rank", "attention",
+    "kernels",
     "packing", "packing_strategy", "padding_free", "padding_mask", "loss_type", "loss", "loss_fp32",
     "loss_shift_copy", "loss_chunks", "loss_chunk", "keep_outputs", "fp32_outputs", "gradient_checkpointing",
     "activation_offloading", "reentrant", "eval_microbatch", "eval_keeps_logits", "eval_generates", "export",
@@ -77,7 +82,7 @@ def settled(
     card: Card,
     stated: Choices,
     framework: str,
-    versions: Mapping[str, str],
+    versions: Versions,
     *,
     stored_format: str | None,
     rest_dtype: str | None,
@@ -87,7 +92,8 @@ def settled(
     missing = missing_fields(card)
     if missing:
         raise UsageError(OPEN(fields=missing))
-    made: Choices = {"method": _method(card, stated), "has_ranks": _has_ranks(card)}
+    accumulates = Choice((card.accumulation or 1) > 1, STATED(field="accumulation"), "accumulation")
+    made: Choices = {"method": _method(card, stated), "has_ranks": _has_ranks(card), "accumulates": accumulates}
     made |= _base(card, made, framework, versions, stored_format, rest_dtype)
     if made["method"].value in ADAPTED and "rank" not in stated and default("rank", framework, versions, made) is None:
         raise UsageError(OPEN(fields=("training.rank",)))
@@ -134,7 +140,7 @@ def _base(
     card: Card,
     made: Choices,
     framework: str,
-    versions: Mapping[str, str],
+    versions: Versions,
     stored_format: str | None,
     rest_dtype: str | None,
 ) -> Choices:
@@ -142,7 +148,7 @@ def _base(
     if card.weights.format is not None:
         held = Choice(card.weights.format, STATED(field="weights.format"), "weights.format")
     elif stored_format is not None and (made["method"].value != "qlora" or stored_format not in PLAIN):
-        held = Choice(stored_format, STORED())
+        held = Choice(stored_format, _as_stored(framework, versions, made, stored_format))
     else:
         found = default("base_format", framework, versions, made)
         if found is None:
@@ -163,7 +169,15 @@ def _base(
     }
 
 
-def _optimizer(card: Card, stated: Choices, framework: str, versions: Mapping[str, str], made: Choices) -> Choices:
+def _as_stored(framework: str, versions: Versions, made: Choices, stored_format: str) -> Message:
+    """A card without weights.format means the format of the files; a framework may load another one by itself."""
+    loads = default("loads", framework, versions, made)
+    if loads is None or stored_format not in PLAIN or loads.value == stored_format:
+        return STORED()
+    return STORED_BUT(loads=str(loads.value), read_in=loads.source)
+
+
+def _optimizer(card: Card, stated: Choices, framework: str, versions: Versions, made: Choices) -> Choices:
     """The optimizer with what its name says of itself; what the card says besides goes before the name."""
     found = stated.get("optimizer") or default("optimizer", framework, versions, made)
     assert found is not None, "an optimizer is always assumed"
@@ -176,8 +190,8 @@ def _optimizer(card: Card, stated: Choices, framework: str, versions: Mapping[st
         "optimizer_library": named.library,
         "optimizer_run": named.run,
         "optimizer_states": STATES[named.state_bits],
-        "paged": named.is_paged,
-        "optimizer_in_backward": named.in_backward,
+        "paged": named.is_paged or None,
+        "optimizer_in_backward": named.in_backward or None,
     }
     choices = {
         option: stated.get(option) or Choice(value, found.source) for option, value in says.items() if value is not None
@@ -185,7 +199,7 @@ def _optimizer(card: Card, stated: Choices, framework: str, versions: Mapping[st
     return {"optimizer": found, **choices}
 
 
-def _targets(framework: str, versions: Mapping[str, str], made: Choices, model_type: str | None) -> Choice:
+def _targets(framework: str, versions: Versions, made: Choices, model_type: str | None) -> Choice:
     found = default("targets", framework, versions, made) or default_targets(model_type)
     if found is None:
         raise UsageError(OPEN(fields=("training.targets",)))

@@ -22,6 +22,7 @@ from capienza.predict.training.passes import Passes, passes
 from capienza.predict.training.provable import provable
 from capienza.predict.training.reserved import reserved_bytes
 from capienza.predict.training.resident import Resident, resident_of
+from capienza.predict.training.runtime import workspaces_bytes
 from capienza.predict.training.trained import ALL_LINEAR, is_target
 from capienza.predict.weights import SUM_OF_FORMATS
 from capienza.recipe.read import recipe_of
@@ -59,6 +60,22 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     cuda_total_bytes: int | None = None
     notes: tuple[Message, ...] = ()
 
+    def on(self, gpu: GpuFacts) -> TrainingAnswer:
+        """The same on a named GPU: CUDA's context, and cuBLAS's workspaces by its architecture."""
+        capabilities = {trait.capability for trait in gpu.traits}
+        size = workspaces_bytes(capabilities.pop() if len(capabilities) == 1 else None)
+        more = size - self.resident.workspaces_bytes
+        reserved = self.reserved and {
+            phase: held if phase is Phase.LOAD else held + more for phase, held in self.reserved.items()
+        }
+        return msgspec.structs.replace(
+            self,
+            resident=msgspec.structs.replace(self.resident, workspaces_bytes=size),
+            reserved=reserved,
+            context=context_on(gpu.name.split()),
+            cuda_total_bytes=gpu.total_bytes,
+        )
+
     def weights(self, asked: Entry) -> Entry:
         """The weights in the formats that the run holds them in; the floor of what was asked for stays, if lower."""
         base = self.resident.base
@@ -90,7 +107,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return [provable(entry, self.recipe) for entry in made]
 
 
-def training_answer(card: Card, model: Model, gpus: int, gpu: GpuFacts) -> TrainingAnswer | None:
+def training_answer(card: Card, model: Model, gpus: int) -> TrainingAnswer | None:
     """The training of a card; None where the card or the model leaves open what it depends on, or it has several GPUs.
 
     Raises `InputError` for names that the model or the framework does not have, with the card's line.
@@ -103,15 +120,14 @@ def training_answer(card: Card, model: Model, gpus: int, gpu: GpuFacts) -> Train
     notes = tuple(_checked(card, architecture, recipe))
     if gpus > 1 or _copies(card) > 1:
         return None
-    return answer_of(architecture, recipe, scheme, gpu, notes)
+    return answer_of(architecture, recipe, scheme, notes)
 
 
 def answer_of(
-    architecture: Architecture, recipe: Recipe, scheme: Scheme | None, gpu: GpuFacts, notes: tuple[Message, ...] = ()
+    architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None, notes: tuple[Message, ...] = ()
 ) -> TrainingAnswer:
     """The same for a recipe. Raises `InputError` for a matrix that the format cannot pack."""
-    capabilities = {trait.capability for trait in gpu.traits}
-    resident = resident_of(architecture, recipe, scheme, capabilities.pop() if len(capabilities) == 1 else None)
+    resident = resident_of(architecture, recipe, scheme)
     walked = reserved = None
     try:
         walked = passes(architecture, recipe)
@@ -124,8 +140,6 @@ def answer_of(
         resident=resident,
         passes=walked,
         reserved=reserved,
-        context=context_on(gpu.name.split()),
-        cuda_total_bytes=gpu.total_bytes,
         notes=(*notes, *recipe.left_out),
     )
 

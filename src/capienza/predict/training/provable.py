@@ -10,7 +10,7 @@ import msgspec
 
 from capienza.ledger.entry import Entry
 from capienza.predict.training.trained import BYTES
-from capienza.recipe.recipe import Recipe
+from capienza.recipe.recipe import Dtype, Recipe
 from capienza.units import Range
 
 LEAST_BYTES = 2
@@ -43,11 +43,23 @@ def provable(entry: Entry, recipe: Recipe) -> Entry:
         fields = (*fields, *OF_ADAPTERS)
     stated = {origin.field for origin in recipe.origins if origin.is_stated}
     floor = amount.floor if stated.issuperset(fields) else 0
-    of_format = OF_THE_FORMAT.get(entry.name)
-    if of_format is not None and of_format not in stated:
-        dtype = recipe.precision.trained if recipe.adapters is None else recipe.adapters.dtype
-        floor = floor * LEAST_BYTES // BYTES[dtype]
+    if entry.name in OF_THE_FORMAT and not is_format_stated(recipe):
+        floor = floor * LEAST_BYTES // BYTES[trained_dtype(recipe)]
     return entry if floor == amount.floor else msgspec.structs.replace(entry, amount=_lowered(amount, floor))
+
+
+def trained_dtype(recipe: Recipe) -> Dtype:
+    """The format of what is trained."""
+    return recipe.precision.trained if recipe.adapters is None else recipe.adapters.dtype
+
+
+def is_format_stated(recipe: Recipe) -> bool:
+    """Does the card itself fix that format? Weights that are all trained are in the format that it states for them."""
+    stated = {origin.field for origin in recipe.origins if origin.is_stated}
+    if recipe.adapters is not None:
+        return "adapters.dtype" in stated
+    precision = recipe.precision
+    return "precision.trained" in stated or ("precision.base" in stated and precision.base == precision.trained)
 
 
 def _lowered(amount: Range, floor: int) -> Range:

@@ -48,13 +48,8 @@ class Resident(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def resident_of(
-    architecture: Architecture,
-    recipe: Recipe,
-    scheme: Scheme | None = None,
-    capability: tuple[int, int] | None = None,
-) -> Resident:
-    """What one GPU holds. `scheme` is the quantisation of the model's files, `capability` CUDA's of the card.
+def resident_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Resident:
+    """What one GPU before Hopper holds. `scheme` is the quantisation of the model's files.
 
     Raises `InputError` for a matrix that the format cannot pack.
     """
@@ -68,7 +63,7 @@ def resident_of(
         states=states_of(tensors, recipe),
         transient=transient(tensors, architecture, recipe),
         loading=loading(architecture, recipe, scheme),
-        workspaces_bytes=workspaces_bytes(capability),
+        workspaces_bytes=workspaces_bytes(None),
         batch_bytes=batch_bytes(recipe),
         scalars_bytes=scalars_bytes(recipe),
         merge_bytes=merge_bytes(architecture, recipe),

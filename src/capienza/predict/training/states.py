@@ -93,6 +93,15 @@ def state_parts(recipe: Recipe) -> Callable[[Trained], list[int]]:
     return held
 
 
+def saved_bytes(tensors: Iterable[Trained], recipe: Recipe) -> int:
+    """What the states of all tensors hold, wherever they lie: what a checkpoint of them writes."""
+    parts, has_master = _parts_by(recipe.optimizer, recipe), recipe.precision.master is not None
+    return sum(
+        count * (sum(size for size, _ in parts(one)) + (4 * one.elements if has_master else 0))
+        for one, count in alike(tensors)
+    )
+
+
 def alike(tensors: Iterable[Trained]) -> Iterator[tuple[Trained, int]]:
     """One tensor of each kind and how many there are: the layers of a model repeat themselves."""
     found: dict[tuple[object, ...], tuple[Trained, int]] = {}

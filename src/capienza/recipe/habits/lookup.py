@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from capienza.card.model import Scalar
 from capienza.errors import Message, template
 from capienza.recipe.choices import Choice, Choices
-from capienza.recipe.versions import is_within, numbers
+from capienza.recipe.versions import Versions, is_within, numbers
 
 DATA = Path(__file__).parent / "data"
 ASSUMED_FILE = "assumed"
@@ -20,29 +20,36 @@ HABIT = template("recipe.habit", "default of {library} {version}: {read_in}")
 HABIT_AS_OF = template(
     "recipe.habit-as-of", "default of {library} ({version}, the last one read; the card states no version): {read_in}"
 )
-HABIT_LATER = template(
-    "recipe.habit-later", "default of {library} {version}, the last one read; {stated} may differ: {read_in}"
+HABIT_OF_THEN = template(
+    "recipe.habit-of-then",
+    "default of {library} at the time of {by}, that is {version} or later; the card states no version: {read_in}",
+)
+HABIT_ELSEWHERE = template(
+    "recipe.habit-elsewhere", "default of {library} {version}, the nearest one read; {stated} may differ: {read_in}"
 )
 ASSUMED = template("recipe.assumed", "no default is established here; this is taken: {read_in}")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One default. `source` names where it was read: a setting, a function or a file of the library."""
+    """One default. `source` names where it was read: a setting, a function or a file of the library.
+
+    `others` are ranges of other libraries that it needs besides, each as `from` and `below`.
+    """
 
     value: Scalar
     source: str
-    library: str | None = None
     since: str | None = msgspec.field(default=None, name="from")
     below: str | None = None
+    others: dict[str, tuple[str | None, str | None]] = msgspec.field(default_factory=dict, name="with")
     when: dict[str, list[Scalar]] = {}
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The defaults of one library. `read` says which versions were read, by library, the newest last."""
+    """The defaults of one library. `read` says which versions of it were read, the newest last."""
 
     title: str
     library: str
-    read: dict[str, list[str]]
+    read: list[str]
     defaults: dict[str, list[Row]]
 
 
@@ -83,15 +90,13 @@ def framework_named(name: str) -> str | None:
     return None
 
 
-def default(option: str, framework: str, versions: Mapping[str, str], so_far: Choices) -> Choice | None:
+def default(option: str, framework: str, versions: Versions, so_far: Choices) -> Choice | None:
     """The default of an option. `so_far` are the choices that were made before it."""
     for name in (*frameworks()[framework].layers, ASSUMED_FILE):
         one = layer(name)
         for row in one.defaults.get(option, ()):
-            library = row.library or one.library
-            stated = versions.get(library)
-            if _holds(row, stated) and _fits(row, so_far):
-                return Choice(row.value, _source(name, one, row, library, stated))
+            if _holds(row, one.library, versions) and _fits(row, so_far):
+                return Choice(row.value, _source(one, row, versions))
     return None
 
 
@@ -103,22 +108,31 @@ def rows() -> Iterator[tuple[str, Layer, str, Row]]:
                 yield name, one, option, row
 
 
-def _holds(row: Row, version: str | None) -> bool:
+def _holds(row: Row, library: str, versions: Versions) -> bool:
+    ranges = {library: (row.since, row.below), **row.others}
+    return all(_is_in(versions.of(name), *bounds) for name, bounds in ranges.items())
+
+
+def _is_in(version: str | None, since: str | None, below: str | None) -> bool:
     """Without a version, the newest one that is known."""
-    return row.below is None if version is None else is_within(version, row.since, row.below)
+    return below is None if version is None else is_within(version, since, below)
 
 
 def _fits(row: Row, so_far: Choices) -> bool:
     return all(option in so_far and so_far[option].value in values for option, values in row.when.items())
 
 
-def _source(name: str, one: Layer, row: Row, library: str, stated: str | None) -> Message:
-    if name == ASSUMED_FILE:
+def _source(one: Layer, row: Row, versions: Versions) -> Message:
+    if not one.read:
         return ASSUMED(read_in=row.source)
-    read = one.read.get(library)
-    newest = read[-1] if read else None
-    if stated is None:
+    library, newest = one.library, one.read[-1]
+    stated, guessed = versions.stated.get(library), versions.guessed.get(library)
+    if stated is None and guessed is None:
         return HABIT_AS_OF(library=library, version=newest, read_in=row.source)
-    if newest is not None and (numbers(stated) or ()) > (numbers(newest) or ()):
-        return HABIT_LATER(library=library, version=newest, stated=stated, read_in=row.source)
-    return HABIT(library=library, version=stated, read_in=row.source)
+    if stated is None:
+        return HABIT_OF_THEN(library=library, version=guessed, by=versions.by, read_in=row.source)
+    at = numbers(stated) or ()
+    if (numbers(one.read[0]) or ()) <= at <= (numbers(newest) or ()):
+        return HABIT(library=library, version=stated, read_in=row.source)
+    nearest = newest if at > (numbers(newest) or ()) else one.read[0]
+    return HABIT_ELSEWHERE(library=library, version=nearest, stated=stated, read_in=row.source)
