@@ -20,7 +20,7 @@ from capienza.errors import InputError, Message, phrase
 from capienza.validate import training_reasons as reasons
 from capienza.validate.row_check import shown
 from capienza.validate.row_model import family_of, row_config
-from capienza.validate.training_names import ALIBI, NO_TEXT, NOT_IN_ROOM, USUAL, family_named, plain
+from capienza.validate.training_names import ALIBI, EXTRAS, NO_TEXT, NOT_IN_ROOM, USUAL, family_named, plain
 
 Row = Mapping[str, Any]
 COUNT_TOLERANCE = 0.001
@@ -134,6 +134,7 @@ def training_config(family: str, name: str, arch: Row, sizes: Mapping[str, int])
         config |= {"multi_query": kv_heads == 1, "new_decoder_architecture": is_grouped, "parallel_attn": True}
     if family == "gpt_bigcode":
         config["multi_query"] = kv_heads == 1
+    config |= next((more for pattern, more in EXTRAS if re.search(pattern, plain(name))), {})
     if ALIBI.search(plain(name)):
         config["alibi"] = True
     return row_config(config)

@@ -56,6 +56,8 @@ NAMES: tuple[tuple[str, str], ...] = (
 USUAL = ("llama", "mistral", "qwen2", "qwen3", "gpt_neox", "gpt2", "phi", "gemma", "granite", "opt", "bloom", "falcon")
 ALIBI = re.compile(r"baichuan-?2?-?13b|\bmpt|bloom")
 """Models whose positions are added to the scores of attention."""
+EXTRAS: tuple[tuple[str, dict[str, bool]], ...] = ((r"powerlm", {"attention_bias": True, "mlp_bias": True}),)
+"""What the config.json of some models says beside their dimensions."""
 NO_TEXT = re.compile(
     r"flux|sdxl|stable-?diffusion|cogvideo|timm|\bvit|resnet|vgg|xception|mobilenet|efficientnet|inception|convnext|"
     r"whisper|\bcsm-|tts|wav2vec"

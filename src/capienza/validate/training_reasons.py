@@ -33,3 +33,16 @@ NO_MICROBATCH = template("validate.training-microbatch", "the microbatch is not 
 NO_RANK = template("validate.training-rank", "the rank of the adapters is not stated")
 BAD_VALUE = template("validate.training-value", "{key} is {found}; accepted: {accepted}")
 OFFLOADED = template("validate.training-offloaded", "a part of the model waits in main memory: {what}")
+SEVERAL_GPUS = template("validate.training-several-gpus", "how several GPUs share the work is not predicted yet")
+NOT_COVERED = template("validate.training-not-covered", "not predicted: {why}")
+MEAN_OF_STEPS = template("validate.training-mean", "the figure is one of many steps, not a peak: {phase}")
+UNKNOWN_COUNTER = template("validate.training-counter", "which counter this is, the case does not say ({counter})")
+NO_SUCH_FIGURE = template("validate.training-no-figure", "this figure is not predicted for such a case: {kind}")
+NOT_A_READING = template("validate.training-reading", "{key} is {found}; a reading is an object with its bytes")
+NO_BYTES = template("validate.training-no-bytes", "the unit of the figure is ambiguous, so its bytes are not known")
+NEAR_THE_CARD = template(
+    "validate.training-near-the-card",
+    "the device is {share} % full: there the allocator gives back what it keeps, and the reading shows no need",
+)
+SUSPICIOUS = template("validate.training-suspicious", "the case itself says that the figure is odd")
+DIED = template("validate.training-died", "the run died: its last reading is no peak")

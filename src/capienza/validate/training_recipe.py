@@ -31,6 +31,10 @@ Row = Mapping[str, Any]
 HABIT = template("validate.training-habit", "not stated by the case; {framework} does so unless told")
 OPEN_LENGTH = template("validate.training-open-length", "the case only bounds the length of its sequences")
 OPEN_LENGTH_TOKENS = 2048
+FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
+"""Rows that fms-hf-tuning adds to these models' embeddings, by what their tokenizers hold; one for all others."""
+WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
+"""Checkpoints of GPTQ whose quantize_config.json states one group a row."""
 OTHER_LOSSES = re.compile(r"classif|labels\)|contrastive|reward")
 NO_LOSSES = re.compile(r"\bmse\b|flow|diffusion")
 WIDE_NORMS, NARROW_NORMS = "norms to fp32", "norms kept bf16"
@@ -63,6 +67,8 @@ def training_recipe(row: Row, family: str) -> Recipe:
         accumulation=_accumulation(row, habit, origins),
         is_packed=words.text(row.get("packed")) == "true",
         has_padding_mask=habit.is_hugging_face or habit.name == "peft",
+        added_tokens=added_tokens(row, habit),
+        libraries=words.libraries(row.get("framework_version")),
         attention=cast("Any", _attention(row, habit, origins)),
         kernels=_kernels(row, habit),
         is_compiled=row.get("compile") is True or words.text(row.get("compile")) == "true",
@@ -128,6 +134,8 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
     if method == "qlora" and quantised is None:
         quantised = "nf4_double"
         _assume(origins, habit, "precision.quantised", quantised)
+    if quantised and quantised.startswith("gptq") and WHOLE_ROW_GROUPS.search(str(row.get("model"))):
+        quantised = quantised.partition("-g")[0]
     half: Dtype = "fp16" if has_no_bf16(row) else "bf16"
     base = words.dtype(stored) or (words.dtype(said) if quantised is None else None)
     if "bf16" in stored and "fp16" in stored or base is None:
@@ -172,6 +180,14 @@ def _autocast(said: str, half: Dtype) -> Dtype | None:
     return words.dtype(said) if re.search(r"autocast|amp|mixed|bf16|fp16", said) else None
 
 
+def added_tokens(row: Row, habit: Habit) -> int:
+    """Rows that a tuner adds to the embedding for a padding token that the tokenizer has not, or cuts off."""
+    if "fms" not in words.text(row.get("framework")):
+        return 0
+    name = words.text(row.get("model"))
+    return next((count for word, count in FITTED_TOKENS if word in name), 1)
+
+
 def has_no_bf16(row: Row) -> bool:
     """Is the card one of those before Ampere, on which 16 bits are fp16?"""
     return re.search(r"\bt4\b|v100|p100|titan|rtx ?20\d\d", words.text(row.get("gpu"))) is not None
@@ -182,7 +198,15 @@ def _checkpointing(row: Row, habit: Habit, origins: list[Origin]) -> Checkpointi
     if said is None:
         said = Checkpointing(kind="full" if habit.checkpoints else "none")
         _assume(origins, habit, "checkpointing.kind", said.kind)
+    stated = "reentrant" in words.text(row.get("gradient_checkpointing"))
+    if said.kind == "full" and not stated and habit.is_hugging_face and _is_before_5(row):
+        said = Checkpointing(kind="full", is_reentrant=True)
+        _assume(origins, habit, "checkpointing.is_reentrant", "true")
     return said
+
+
+def _is_before_5(row: Row) -> bool:
+    return (words.version_of("transformers", row.get("framework_version")) or (4, 0)) < (5, 0)
 
 
 def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:

@@ -175,6 +175,19 @@ def version_of(library: str, said: Any) -> tuple[int, int] | None:
     return (int(found[1][:6]), int(found[2][:6])) if found else None
 
 
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "deepspeed", "torchao", "unsloth")
+
+
+def libraries(said: Any) -> tuple[tuple[str, str], ...]:
+    """The releases that a text such as "torch 2.4.1, transformers ~4.36" names, by package."""
+    found = []
+    for package in PACKAGES:
+        match = re.search(rf"\b{package}\s*[~>=]*\s*v?(\d+(?:\.\d+)+)", text(said))
+        if match:
+            found.append((package, match[1][:20]))
+    return tuple(found)
+
+
 def lora_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The adapters of a case, empty where it states none."""
     lora = row.get("lora")
