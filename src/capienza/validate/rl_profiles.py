@@ -108,6 +108,7 @@ def _expected(document: Row, point: Row, quantity: str) -> float:
     if len(targets) == 1 and "," in targets[0]:
         targets = tuple(part.strip() for part in targets[0].split(","))
     reserved = _update_bytes(architecture, length, microbatch, group, rank, targets)
+    more += max(0, 2 * (architecture.num_parameters - rollout.plain_view(architecture).num_parameters))
     return reserved + more + rollout.asleep_bytes(architecture, gpu, group, length)
 
 

@@ -34,8 +34,8 @@ DIMENSIONS = {
     "num_key_value_heads": ("kv_heads", "n_kv_heads", "num_key_value_heads"),
     "head_dim": ("head_dim",),
     "vocab_size": ("vocab", "vocab_size"),
-    "num_experts": ("experts", "num_experts", "num_local_experts"),
-    "num_experts_per_tok": ("top_k", "num_experts_per_tok"),
+    "num_experts": ("experts", "n_experts", "num_experts", "num_local_experts"),
+    "num_experts_per_tok": ("top_k", "n_experts_per_tok", "num_experts_per_tok"),
     "moe_intermediate_size": ("moe_intermediate", "moe_intermediate_size"),
     "max_position_embeddings": ("context", "max_position_embeddings", "n_positions"),
 }

@@ -8,9 +8,9 @@ the head's chunk.
               the first step, gradients go after each
     resident  the base once, in 16 bits; actor and reference adapters in fp32; the trainer's base comes back to the GPU
               for the update and waits in main memory while the engine writes
-    asleep    what the engine's process holds without weights and cache: the CUDA context, 700 MiB of libraries and
-              handles, ten rows of logits in fp32 for each sequence (2 V h is not among them), a hidden row for each token
-              of the largest step, and for experts two buffers of top_k max(2 I, h) elements for each such token
+    asleep    what the engine's process holds without weights and cache: the CUDA context, libraries and handles, ten
+              rows of logits in fp32 for each sequence beyond the first few, and for experts two buffers of
+              top_k max(2 I, h) elements for each token of the largest step
     awake     the share of the card that the engine was given, less the part of its largest step that no real step
               needs; context and libraries stand outside of that share
 The largest step is min(s L, max(L, 8192 s)) tokens for s sequences of L. Its tokens need 6 I + 2 h bytes each at most
@@ -27,6 +27,7 @@ from capienza.allocator.events import ALLOC, FREE, MARK
 from capienza.allocator.events import Event as AllocatorEvent
 from capienza.allocator.replay import replay
 from capienza.architecture.model import Architecture
+from capienza.errors import InputError
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, stack
 from capienza.predict.training.runtime import WORKSPACE_BYTES, WORKSPACES
@@ -51,12 +52,15 @@ CHUNK_BYTES, LEAST_ROWS, MOST_ROWS = 256 * MIB, 128, 4096
 PASSES_SHOWN, UPDATES_SHOWN = 3, 3
 """More of them repeat what these do."""
 ADAPTERS_RESIDENT = 2
-LIBRARIES_BYTES = 700 * MIB
-LOGIT_ROWS_ASLEEP = 10
+LOGIT_ROWS_ASLEEP, FEW_SEQUENCES = 10, 4
 STEP_TOKENS = 8192
-CONTEXTS_BYTES = {"A100": 501 * MIB, "L4": 226 * MIB}
-USUAL_CONTEXT_BYTES = 461 * MIB
+OUTSIDE_MIB = {"A100": (501, 723, 713), "L4": (226, 687, 596)}
+USUAL_OUTSIDE_MIB = (461, 700, 700)
+"""CUDA's context, and what libraries and handles hold beside it: while the engine sleeps, and while it writes."""
 FP32, HALF = 4, 2
+PLAIN_SLACK = 1.03
+"""Where a plain view stands for a model, the order of its blocks is not the model's: what they leave unused is bounded
+by what the other models leave."""
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,11 +81,20 @@ def update(architecture: Architecture, recipe: Recipe) -> Update:
     """The update of a recipe whose preference says how many completions it has. Raises `InputError` for what no
     block covers.
     """
-    events, phases = update_events(architecture, recipe)
+    try:
+        events, phases = update_events(architecture, recipe)
+        most = None
+    except InputError:
+        plain = plain_view(architecture)
+        if plain.parameters == architecture.parameters:
+            raise
+        events, phases = update_events(plain, recipe)
+        most = PLAIN_SLACK
     found = replay(events, phases=phases)
+    allocated, reserved = found.peaks.allocated_bytes, found.peaks.reserved_bytes
     return Update(
-        allocated_bytes=found.peaks.allocated_bytes,
-        reserved_bytes=found.peaks.reserved_bytes,
+        allocated_bytes=allocated,
+        reserved_bytes=reserved if most is None else min(reserved, int(most * allocated)),
         phases={span.name: span.reserved_bytes for span in found.phases if span.name},
     )
 
@@ -104,6 +117,26 @@ def update_events(architecture: Architecture, recipe: Recipe) -> tuple[list[Allo
             made.append((MARK, len(phases) - 1, 0, 0))
     first = 1 + max((event[1] for event in made), default=0)
     return [(ALLOC, first + place, size, 0) for place, size in enumerate(resident)] + made, phases
+
+
+def plain_view(architecture: Architecture) -> Architecture:
+    """A model whose layers the blocks cover, of one with inputs of its own for each layer (Gemma 4): what enters beside
+    the residual rows is left out, and layers that read the keys of another one are given keys of their own.
+    """
+    kept = [one for one in architecture.parameters if one.layer is None or "per_layer" not in one.name]
+    layers = []
+    for layer in architecture.layers:
+        attention = layer.attention
+        own = [one for one in kept if one.layer == layer.index]
+        query = next((one for one in own if one.name.endswith("q_proj.weight")), None)
+        if attention is None or query is None or any(one.name.endswith("k_proj.weight") for one in own):
+            layers.append(layer)
+            continue
+        for name in ("k_proj", "v_proj"):
+            shape = (attention.num_key_value_heads * attention.key_head_dim, query.shape[1])
+            kept.append(msgspec.structs.replace(query, name=query.name.replace("q_proj", name), shape=shape))
+        layers.append(layer)
+    return msgspec.structs.replace(architecture, parameters=tuple(kept), layers=tuple(layers))
 
 
 def _sizes(trained: tuple[Trained, ...]) -> list[int]:
@@ -202,15 +235,16 @@ def step_tokens(sequences: int, length: int) -> int:
     return min(sequences * length, max(length, STEP_TOKENS * sequences))
 
 
-def context_bytes(gpu: str) -> int:
-    """The CUDA context of a card, measured where it is known."""
-    return next((size for name, size in CONTEXTS_BYTES.items() if name in gpu), USUAL_CONTEXT_BYTES)
+def outside_bytes(gpu: str, *, is_asleep: bool) -> int:
+    """The context and the libraries of a card, as measured where they are known."""
+    context, asleep, awake = next((one for name, one in OUTSIDE_MIB.items() if name in gpu), USUAL_OUTSIDE_MIB)
+    return (context + (asleep if is_asleep else awake)) * MIB
 
 
 def asleep_bytes(architecture: Architecture, gpu: str, sequences: int, length: int) -> int:
     """What the device counts while the engine sleeps and the trainer's base waits in main memory."""
-    held = context_bytes(gpu) + LIBRARIES_BYTES
-    held += LOGIT_ROWS_ASLEEP * FP32 * architecture.vocab_size * sequences
+    held = outside_bytes(gpu, is_asleep=True)
+    held += LOGIT_ROWS_ASLEEP * FP32 * architecture.vocab_size * max(0, sequences - FEW_SEQUENCES)
     width, experts = _width(architecture)
     if experts:
         held += 2 * step_tokens(sequences, length) * experts * max(2 * width, architecture.hidden_size) * HALF
@@ -224,7 +258,7 @@ def awake_bytes(
     width, experts = _width(architecture)
     each = 16 * architecture.hidden_size if experts else 6 * width + 2 * architecture.hidden_size
     unused = max(0, step_tokens(sequences, length) - prompt)
-    return int(share * total_bytes) - unused * each + context_bytes(gpu) + LIBRARIES_BYTES
+    return int(share * total_bytes) - unused * each + outside_bytes(gpu, is_asleep=False)
 
 
 def _width(architecture: Architecture) -> tuple[int, int]:
