@@ -16,21 +16,28 @@ from capienza.ledger.phase import Phase
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model, stored_format
 from capienza.predict.training.context import Context, context_on
-from capienza.predict.training.ledger import training_entries
+from capienza.predict.training.ledger import phases_of, training_entries
 from capienza.predict.training.modules import Piece, pieces
 from capienza.predict.training.passes import Passes, passes
 from capienza.predict.training.provable import provable
 from capienza.predict.training.reserved import reserved_bytes
 from capienza.predict.training.resident import Resident, resident_of
 from capienza.predict.training.runtime import workspaces_bytes
+from capienza.predict.training.states import OWN_TRAINERS
 from capienza.predict.training.trained import ALL_LINEAR, is_target
 from capienza.predict.weights import SUM_OF_FORMATS
 from capienza.recipe.read import recipe_of
-from capienza.recipe.recipe import Adapters, Recipe
+from capienza.recipe.recipe import Adapters, Evaluation, Recipe
 from capienza.recipe.settle import missing_fields
 from capienza.units import Range
 
 FROM_RECIPE = template("training.from-recipe", "layers of {model_type}, in the formats of the training's recipe")
+NO_EVALUATION = template(
+    "training.no-evaluation-stated",
+    "no evaluation is stated, and none is counted; one with the usual microbatch of {microbatch} would hold "
+    "{total_bytes} beside what stays",
+    "state training.eval_microbatch if the run evaluates",
+)
 NO_TARGET = template(
     "training.no-target",
     "no module of the model is called {found}; its linear modules are {accepted}",
@@ -78,14 +85,15 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     def weights(self, asked: Entry) -> Entry:
         """The weights in the formats that the run holds them in; the floor of what was asked for stays, if lower."""
-        base = self.resident.base
+        base, phases = self.resident.base, phases_of(self.recipe)
         held = base.weights_bytes
         floor = 0 if asked.amount is None else min(asked.amount.floor, held)
         if asked.amount is not None and asked.amount.expected == held:
-            return asked
+            return msgspec.structs.replace(asked, phases=phases)
         parts = " + ".join(f"{amount} ({name})" for name, amount in base.by_format)
         return msgspec.structs.replace(
             asked,
+            phases=phases,
             amount=Range(floor, held, held),
             formula=SUM_OF_FORMATS(sum=parts, total=held),
             source=FROM_RECIPE(model_type=self.architecture.model_type),
@@ -131,6 +139,8 @@ def answer_of(
     walked = reserved = None
     try:
         walked = passes(architecture, recipe)
+        recipe, told = _without_unstated_evaluation(recipe, walked)
+        notes = (*notes, *told)
         reserved = reserved_bytes(architecture, recipe, resident, scheme)
     except InputError as error:
         notes = (*notes, error.message)
@@ -142,6 +152,17 @@ def answer_of(
         reserved=reserved,
         notes=(*notes, *recipe.left_out),
     )
+
+
+def _without_unstated_evaluation(recipe: Recipe, walked: Passes) -> tuple[Recipe, tuple[Message, ...]]:
+    """Transformers' Trainer evaluates only where it is told to: what it would hold by its defaults is a note."""
+    stated = {origin.field for origin in recipe.origins if origin.is_stated}
+    moment = walked.evaluation
+    is_asked = not recipe.origins or any(field.startswith("evaluation.") for field in stated)
+    if moment is None or is_asked or recipe.framework in OWN_TRAINERS:
+        return recipe, ()
+    told = NO_EVALUATION(microbatch=recipe.evaluation.microbatch, total_bytes=moment.total_bytes)
+    return msgspec.structs.replace(recipe, evaluation=Evaluation(microbatch=0)), (told,)
 
 
 def _copies(card: Card) -> int:

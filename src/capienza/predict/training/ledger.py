@@ -19,6 +19,7 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
 from capienza.ledger.phase import TRAINING_PHASES, Phase
 from capienza.predict.training import texts
+from capienza.predict.training.ceilings import widened
 from capienza.predict.training.context import Context
 from capienza.predict.training.entries import (
     AFTER_LOAD,
@@ -77,9 +78,10 @@ def training_entries(
         *_ends(recipe, resident, device),
         *_preference(recipe, resident, device, cuda_total_bytes),
     ]
+    made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
     made += _cached(made, resident, reserved, phases, device)
-    made.append(_context(device, context))
-    return [alive for entry in made if (alive := _within(entry, phases)) is not None]
+    made.append(_context(device, context, phases))
+    return widened(made, resident.base.weights_bytes, recipe, phases, device)
 
 
 def phases_of(recipe: Recipe) -> Phases:
@@ -294,13 +296,13 @@ def _cached(
         yield expected(CACHED, (phase,), device, more, formula, "the run's blocks through the allocator")
 
 
-def _context(device: str, context: Context | None) -> Entry:
+def _context(device: str, context: Context | None, phases: Phases) -> Entry:
     if context is None:
-        return unknown(CONTEXT, TRAINING_PHASES, device, ("a reading on the card",), texts.READING())
+        return unknown(CONTEXT, phases, device, ("a reading on the card",), texts.READING())
     least, most = min(context.readings), max(context.readings)
     formula = (
         texts.CONTEXT_ONCE(release=context.release, most_bytes=most)
         if least == most
         else texts.CONTEXT(release=context.release, least_bytes=least, most_bytes=most)
     )
-    return estimated(CONTEXT, TRAINING_PHASES, device, Range(0, most, most), formula, context.source)
+    return estimated(CONTEXT, phases, device, Range(0, most, most), formula, context.source)

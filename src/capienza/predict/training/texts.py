@@ -81,6 +81,14 @@ CONTEXT_ONCE = template("training.formula-context-once", "{release}: {most_bytes
 KEPT = template(
     "training.formula-kept", "{reserved_bytes} reserved at most up to here, {allocated_bytes} allocated at most"
 )
+SPREAD = template(
+    "training.formula-spread",
+    "{cases} measured cases of {method}: 95 % lie below {factor} x the {expected_bytes} expected to be allocated",
+)
+NO_CASES = template(
+    "training.formula-no-cases",
+    "no measured case stands behind it: twice what is expected and not exact ({expected_bytes}) is taken",
+)
 ROLLOUT = template("training.formula-rollout", "the engine beside the trainer takes {share} of {total_bytes}")
 SOURCES = template("training.source", "{sources}")
 READING = template(
