@@ -8,7 +8,7 @@ import pytest
 from recipe_cards import flat, made
 
 from capienza.card.training_options import KNOWN
-from capienza.recipe.habits.lookup import framework_named, frameworks, layer, rows
+from capienza.recipe.habits.lookup import framework_named, frameworks, layers, rows
 from capienza.recipe.optimizers import NAMES
 from capienza.recipe.settle import ORDER
 from capienza.recipe.versions import numbers
@@ -231,8 +231,8 @@ def test_what_is_no_version_is_refused_in_its_place(text: str) -> None:
 
 
 def test_the_data_name_known_options_and_readable_ranges() -> None:
-    facts = {"base_format", "base_dtype", "frozen_dtype", "loads", "quantised", "has_ranks", "accumulates", "method", "rank",
-             "optimizer", "targets", "export"}  # fmt: skip
+    facts = {"base_format", "base_dtype", "frozen_dtype", "loads", "quantised", "has_ranks", "accumulates",
+             "method", "rank", "optimizer", "targets", "export"}  # fmt: skip
     allowed = set(KNOWN) | facts
     for file, _, option, row in rows():
         assert option in allowed, (file, option)
@@ -259,7 +259,7 @@ def test_every_option_is_settled_once() -> None:
 
 def test_every_framework_has_its_files_and_one_name() -> None:
     for key, one in frameworks().items():
-        assert [layer(name).title for name in one.layers]
+        assert [layers()[name].title for name in one.layers]
         assert all(framework_named(name) == key for name in (key, key.replace("_", "-").upper(), *one.names))
     assert framework_named("Llama Factory") == "llama_factory"
     assert framework_named("vllm") is None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from capienza.card.field import Field
-from capienza.card.kinds import ONE_VALUE, Kind, text, whole
+from capienza.card.kinds import Kind, text, whole
 from capienza.card.model import Scalar, Training
+from capienza.card.training_kinds import OWN_OPTION
 from capienza.card.training_options import OPTIONS, SPELLINGS
 
 MAX_RANK = 10**6
@@ -30,7 +31,7 @@ TRAINING_FIELDS: tuple[Field, ...] = (
             text="keys and values",
             build=_training,
             rest="options",
-            rest_kind=ONE_VALUE,
+            rest_kind=OWN_OPTION,
             rest_names=frozenset(SPELLINGS),
         ),
         "The fine-tuning recipe; other options may be added by the program's own names.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from capienza.card.kinds import Kind, read_whole
+from capienza.card.kinds import ONE_VALUE, Kind, read_whole
 from capienza.card.model import Scalar
 from capienza.card.problems import Refused, Value, closest, shown
 from capienza.errors import template
@@ -100,6 +100,13 @@ def _names(value: Value) -> Scalar:
     return names
 
 
+def _one_or_names(value: Value) -> Scalar:
+    if isinstance(value, list):
+        return _names(value)
+    found: Scalar = ONE_VALUE.convert(value)  # type: ignore[misc]
+    return found
+
+
 NAMES = Kind(
     text="names of modules, as a list or as one text",
     schema={
@@ -110,3 +117,15 @@ NAMES = Kind(
     },
     convert=_names,
 )
+
+OWN_OPTION = Kind(
+    text="text, number, true or false, or a list of names",
+    schema={
+        "anyOf": [
+            ONE_VALUE.schema,
+            {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 1, "maxItems": MOST_NAMES},
+        ]
+    },
+    convert=_one_or_names,
+)
+"""What an option may hold that is written by a framework's own name."""

@@ -238,7 +238,7 @@ def _preference(recipe: Recipe, choices: Choices) -> Iterator[Clash]:
     if recipe.objective != "grpo":
         return
     if preference.group < 2:
-        yield ("group",), GROUP(group=preference.group)
+        yield ("group", "objective"), GROUP(group=preference.group)
     completions = recipe.microbatch * recipe.accumulation * recipe.parallel.data_ranks
     if completions % preference.group and preference.group > 1:
         yield ("group", "microbatch"), GROUP_UNEVEN(completions=completions, group=preference.group)

@@ -64,10 +64,10 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "adapters.modules_to_save": ("modules_to_save", "method"),
     "adapters.is_dora": ("method",),
     "parallel.sharding": ("sharding",),
-    "parallel.data_ranks": ("has_ranks",),
+    "parallel.data_ranks": ("data_parallel",),
     "parallel.shard_ranks": ("shard_ranks", "sharding"),
-    "parallel.tensor_ranks": ("has_ranks",),
-    "parallel.pipeline_ranks": ("has_ranks",),
+    "parallel.tensor_ranks": ("tensor_parallel",),
+    "parallel.pipeline_ranks": ("pipeline_parallel",),
     "parallel.parameter_dtype": ("parameter_dtype", "sharding"),
     "parallel.reduce_dtype": ("reduce_dtype", "sharding"),
     "parallel.unsharded": ("reshard_after_forward",),
@@ -150,4 +150,3 @@ def _shown(found: Any) -> str:
     if found is None:
         return "none"
     return " ".join(map(str, found)) if isinstance(found, tuple) else str(found)
-

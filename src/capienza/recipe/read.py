@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.model import Card
-from capienza.errors import Message, template
+from capienza.errors import Message, UsageError, template
 from capienza.recipe import build
 from capienza.recipe.choices import STATED, Choice, Choices, stated_in
 from capienza.recipe.contradictions import check
@@ -13,7 +13,7 @@ from capienza.recipe.habits.lookup import framework_named
 from capienza.recipe.origins import origins, unused
 from capienza.recipe.recipe import Recipe
 from capienza.recipe.settle import settled
-from capienza.recipe.versions import versions_of
+from capienza.recipe.versions import Versions, versions_of
 
 USUAL = "transformers"
 NO_ENGINE = template(
@@ -23,6 +23,7 @@ NO_HABITS = template(
     "recipe.no-habits", "no habits of {found} are known: those of the Trainer of transformers are taken"
 )
 ONE_UPDATE = template("recipe.one-microbatch", "no accumulation is stated: every microbatch is an update")
+NOT_DIVIDED = template("recipe.not-divided", "the card divides nothing here")
 NOT_STATED = template("recipe.not-stated", "the card states none")
 
 
@@ -49,16 +50,25 @@ def recipe_of(
         stored_format=stored_format, rest_dtype=rest_dtype, model_type=model_type,
     )  # fmt: skip
     choices |= _of_the_card(card, told, versions.stated.get(framework))
-    recipe = msgspec.structs.replace(
-        _made(card, framework, versions.stated.get(framework), choices), libraries=tuple({**versions.guessed, **versions.stated}.items())
-    )
+    recipe = _made(card, framework, versions, choices)
     check(card, recipe, choices)
     rests_on = origins(recipe, choices)
     left_out = stated.left_out + unused(stated.choices, rests_on)
     return msgspec.structs.replace(recipe, left_out=left_out, origins=rests_on)
 
 
-def _made(card: Card, framework: str, version: str | None, choices: Choices) -> Recipe:
+def check_recipe(card: Card) -> None:
+    """Contradictions of a card's recipe, without its model. Raises as `recipe_of`, but for fields that are open.
+
+    What the model would say is filled in with what contradicts nothing: weights in bf16, a type that has targets.
+    """
+    try:
+        recipe_of(card, "bf16", "llama")
+    except UsageError:
+        return
+
+
+def _made(card: Card, framework: str, versions: Versions, choices: Choices) -> Recipe:
     required, microbatch = card.tokens.required, card.microbatch
     assert required is not None
     assert microbatch is not None
@@ -66,7 +76,8 @@ def _made(card: Card, framework: str, version: str | None, choices: Choices) -> 
     is_free = bool(build.value(choices, "padding_free"))
     return Recipe(
         framework=framework,
-        framework_version=version,
+        framework_version=versions.stated.get(framework),
+        libraries=tuple((versions.guessed | versions.stated).items()),
         objective=build.value(choices, "objective"),
         method=build.value(choices, "method"),
         tokens=required.total,
@@ -110,9 +121,16 @@ def _of_the_card(card: Card, told: Message, version: str | None) -> Choices:
         "microbatch": Choice(0, STATED(field="microbatch"), "microbatch"),
         "accumulation": Choice(0, accumulation, "accumulation" if card.accumulation else None),
         "allocator": _own("allocator", card.allocator),
+        **{f"{name}_parallel": _placed(card, name) for name in ("data", "tensor", "pipeline")},
     }
+
+
+def _placed(card: Card, name: str) -> Choice:
+    """A degree of the placement; one that is left out, or is 1, divides nothing."""
+    degree = getattr(card.placement, f"{name}_parallel", 1)
+    field = f"placement.{name}_parallel"
+    return Choice("", STATED(field=field), field) if degree != 1 else Choice("", NOT_DIVIDED())
 
 
 def _own(field: str, value: str | None) -> Choice:
     return Choice("", NOT_STATED() if value is None else STATED(field=field), None if value is None else field)
-

@@ -1,7 +1,8 @@
 """From what a card states to one choice for every option: the card's word first, then the framework's habit.
 
 Facts of the card that are no options stand among the choices under names of their own, for habits to depend on:
-base_format (what the weights are held in), base_dtype (what of them is not quantised), quantised, has_ranks, accumulates.
+base_format (what the weights are held in), base_dtype (what of them is not quantised), quantised, has_ranks,
+accumulates.
 """
 
 from __future__ import annotations
@@ -106,8 +107,9 @@ def settled(
         found = stated.get(option) or default(option, framework, versions, made)
         if found is not None:
             made[option] = _plain(option, found)
-    if made["method"].value in ADAPTED:
-        made["targets"] = stated.get("targets") or _targets(framework, versions, made, model_type)
+    made |= {option: stated[option] for option in ("targets", "dora") if option in stated}
+    if made["method"].value in ADAPTED and "targets" not in made:
+        made["targets"] = _targets(framework, versions, made, model_type)
     return made
 
 
@@ -133,7 +135,7 @@ def _method(card: Card, stated: Choices) -> Choice:
 
 def _has_ranks(card: Card) -> Choice:
     placement = card.placement if isinstance(card.placement, Placement) else Placement()
-    return Choice(placement.data_parallel > 1, STATED(field="placement.data_parallel"), "placement.data_parallel")
+    return Choice(placement.data_parallel > 1, STATED(field="placement.data_parallel"))
 
 
 def _base(

@@ -9,8 +9,8 @@ from capienza.ledger.counters import Counters, counters_of
 from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.training.answer import TrainingAnswer
 from capienza.predict.training.trained import num_trained
-from capienza.recipe.recipe import Origin
 from capienza.report.blocks import Block, Paragraph, Table
+from capienza.report.recipe import recipe_data, recipe_table
 
 SHOWN_DECIMALS = 3
 COUNTERS = ("allocated", "reserved", "on_device", "smallest")
@@ -18,7 +18,7 @@ COUNTERS = ("allocated", "reserved", "on_device", "smallest")
 
 def training_blocks(answer: TrainingAnswer, ledger: Ledger, device: str, say: Say) -> list[Block]:
     """The counters of one GPU, phase by phase, and every choice with its origin."""
-    return [_counters_table(ledger, device, say), _trained_line(answer, say), _recipe_table(answer, say)]
+    return [_counters_table(ledger, device, say), _trained_line(answer, say), recipe_table(answer.recipe, say)]
 
 
 def training_data(answer: TrainingAnswer, ledger: Ledger) -> dict[str, Any]:
@@ -28,10 +28,7 @@ def training_data(answer: TrainingAnswer, ledger: Ledger) -> dict[str, Any]:
     return {
         "num_trained_parameters": num_trained(answer.resident.trained),
         "allocated_after_bytes": answer.resident.after_bytes,
-        "recipe": [
-            {"field": one.field, "value": one.value, "source": str(one.source), "is_stated": one.is_stated}
-            for one in answer.recipe.origins
-        ],
+        "recipe": recipe_data(answer.recipe),
         "counters": [
             {
                 "gpu": device,
@@ -77,18 +74,3 @@ def _trained_line(answer: TrainingAnswer, say: Say) -> Paragraph:
             after_bytes=answer.resident.after_bytes,
         )
     )
-
-
-def _recipe_table(answer: TrainingAnswer, say: Say) -> Table:
-    rows = tuple(
-        (one.field, one.value, say.message(one.source)) for one in answer.recipe.origins if _matters(one, answer)
-    )
-    return Table(
-        columns=(say("choice"), say("value"), say("from")), rows=rows, title=say("Recipe: what the figures rest on")
-    )
-
-
-def _matters(one: Origin, answer: TrainingAnswer) -> bool:
-    """Is the choice about something that this training has?"""
-    part = one.field.partition(".")[0]
-    return not (part == "parallel" and answer.recipe.parallel.sharding == "none" and not one.is_stated)

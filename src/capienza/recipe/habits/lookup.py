@@ -27,7 +27,7 @@ HABIT_OF_THEN = template(
 HABIT_ELSEWHERE = template(
     "recipe.habit-elsewhere", "default of {library} {version}, the nearest one read; {stated} may differ: {read_in}"
 )
-ASSUMED = template("recipe.assumed", "no default is established here; this is taken: {read_in}")
+ASSUMED = template("recipe.assumed", "no default is established here; taken: {value}")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,13 +61,9 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     names: list[str] = []
 
 
-def layer(name: str) -> Layer:
-    """One file of defaults."""
-    return _layers()[name]
-
-
 @functools.cache
-def _layers() -> dict[str, Layer]:
+def layers() -> dict[str, Layer]:
+    """Every file of defaults by its name."""
     return {
         path.stem: msgspec.json.decode(path.read_bytes(), type=Layer)
         for path in sorted(DATA.glob("*.json"))
@@ -93,7 +89,7 @@ def framework_named(name: str) -> str | None:
 def default(option: str, framework: str, versions: Versions, so_far: Choices) -> Choice | None:
     """The default of an option. `so_far` are the choices that were made before it."""
     for name in (*frameworks()[framework].layers, ASSUMED_FILE):
-        one = layer(name)
+        one = layers()[name]
         for row in one.defaults.get(option, ()):
             if _holds(row, one.library, versions) and _fits(row, so_far):
                 return Choice(row.value, _source(one, row, versions))
@@ -102,7 +98,7 @@ def default(option: str, framework: str, versions: Versions, so_far: Choices) ->
 
 def rows() -> Iterator[tuple[str, Layer, str, Row]]:
     """Every default: file, its layer, option, row."""
-    for name, one in _layers().items():
+    for name, one in layers().items():
         for option, found in one.defaults.items():
             for row in found:
                 yield name, one, option, row
@@ -124,7 +120,7 @@ def _fits(row: Row, so_far: Choices) -> bool:
 
 def _source(one: Layer, row: Row, versions: Versions) -> Message:
     if not one.read:
-        return ASSUMED(read_in=row.source)
+        return ASSUMED(value=str(row.value).lower())
     library, newest = one.library, one.read[-1]
     stated, guessed = versions.stated.get(library), versions.guessed.get(library)
     if stated is None and guessed is None:
