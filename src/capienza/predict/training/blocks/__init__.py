@@ -1,0 +1,1 @@
+"""The parts of a model as programs on a tape."""

@@ -1,0 +1,239 @@
+"""From an architecture and a recipe to the modules of a decoder.
+
+Parameters tell what a block holds, by the last words of their names; a layer with a parameter that no part takes is
+refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capienza.architecture.model import Architecture, Parameter
+from capienza.errors import InputError, template
+from capienza.predict.training.blocks.attention import Attention
+from capienza.predict.training.blocks.decoder import Decoder, Layer
+from capienza.predict.training.blocks.mlp import Mlp
+from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
+from capienza.predict.training.blocks.products import Shape
+from capienza.predict.training.blocks.traits import traits_of
+from capienza.predict.training.tape import Weight
+from capienza.recipe.recipe import Recipe
+
+ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
+JOINED = ("qkv_proj", "c_attn", "query_key_value", "Wqkv")
+SLICED = ("qkv_proj",)
+OUT = ("o_proj", "out_proj", "dense", "c_proj", "wo")
+JOINED_GATE = ("gate_up_proj",)
+UP = ("up_proj", "fc1", "c_fc", "dense_h_to_4h")
+DOWN = ("down_proj", "fc2", "c_proj", "dense_4h_to_h")
+QUERY_NORM, KEY_NORM = ("q_norm", "q_layernorm", "query_layernorm"), ("k_norm", "k_layernorm", "key_layernorm")
+BEFORE_ATTENTION = ("input_layernorm", "ln_1", "attention_layernorm", "self_attn_layer_norm", "ln_attn")
+BEFORE_MLP = ("pre_feedforward_layernorm", "ln_2", "feedforward_layernorm", "ln_mlp")
+AFTER_ATTENTION = ("post_self_attn_layernorm",)
+AFTER_MLP = ("post_feedforward_layernorm", "post_mlp_layernorm")
+MIDDLE = ("post_attention_layernorm",)
+"""Before the feed-forward part, unless another norm is there or none stands before attention."""
+
+NOT_COVERED = template(
+    "training.not-covered",
+    "the activations of {part} in {model_type} are not covered",
+    "trace the card: it runs the program itself",
+)
+
+
+class Builder:
+    """Makes modules of parameters, in the recipe's formats."""
+
+    def __init__(
+        self, architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None
+    ) -> None:
+        self.architecture, self.recipe = architecture, recipe
+        self.traits = traits_of(architecture.model_type, config)
+        self.outside: dict[str, Parameter] = {}
+        self.layers: list[dict[str, Parameter]] = [{} for _ in architecture.layers]
+        for one in architecture.parameters:
+            if one.layer is None:
+                self.outside[one.name] = one
+            elif one.layer < len(self.layers):
+                self.layers[one.layer][one.name] = one
+
+    def decoder(self, places: Sequence[int]) -> Decoder:
+        """The model with those layers only."""
+        recipe, traits = self.recipe, self.traits
+        embeddings = [one for one in self.outside.values() if one.role == "embedding"]
+        positions = [one for one in self.outside.values() if one.role == "position"]
+        norms = [name for name, one in self.outside.items() if one.role == "norm" and name.endswith("weight")]
+        table = self.weight(embeddings[0])
+        if self.architecture.tied_head:
+            head = Linear(table)
+        else:
+            name = next(name for name, one in self.outside.items() if one.role == "head" and name.endswith("weight"))
+            head = self.linear(name.removesuffix(".weight"), self.outside)
+        kind = recipe.checkpointing.kind
+        if kind == "full" and recipe.checkpointing.is_reentrant:
+            kind = "reentrant"
+        return Decoder(
+            embedding=table,
+            positions=self.weight(positions[0]) if positions else None,
+            layers=tuple(self.layer(place) for place in places),
+            last=self.norm(norms[0].removesuffix(".weight"), self.outside) if norms else self.bare_norm(),
+            head=head,
+            batch=recipe.microbatch,
+            tokens=recipe.tokens,
+            checkpointing=kind,
+            entry_wants_gradient=recipe.method != "full" and kind != "none",
+            scales=traits.scales,
+            caps_logits="logits" in traits.caps,
+            has_dropout="embedding" in traits.dropouts,
+        )
+
+    def layer(self, place: int) -> Layer:
+        """One block."""
+        own, traits = self.layers[place], self.traits
+        found = {name.removesuffix(".weight").removesuffix(".bias"): one for name, one in own.items()}
+        last = {name.rpartition(".")[2]: name for name in found if found[name].role == "norm"}
+        before = _first(last, BEFORE_ATTENTION)
+        before_mlp, after, after_mlp = (_first(last, names) for names in (BEFORE_MLP, AFTER_ATTENTION, AFTER_MLP))
+        middle = _first(last, MIDDLE)
+        if middle is not None:
+            if before is None or before_mlp is not None:
+                after = middle
+            else:
+                before_mlp = middle
+        bare = self.bare_norm() if not last else None
+        used = {before, before_mlp, after, after_mlp}
+        attention, taken = self.attention(place, found)
+        mlp, more = self.mlp(found)
+        used |= taken | more
+        for name in found:
+            if name not in used:
+                raise InputError(NOT_COVERED(part=name, model_type=self.architecture.model_type))
+        return Layer(
+            before_attention=self.norm(before, own) if before else bare,
+            attention=attention,
+            after_attention=self.norm(after, own) if after else None,
+            before_mlp=self.norm(before_mlp, own) if before_mlp else bare,
+            mlp=mlp,
+            after_mlp=self.norm(after_mlp, own) if after_mlp else None,
+            is_parallel=traits.is_parallel,
+            scales_residual="residual" in traits.scales,
+            has_dropout="residual" in traits.dropouts,
+        )
+
+    def attention(self, place: int, found: Mapping[str, Parameter]) -> tuple[Attention, set[str | None]]:
+        """The layer's attention, and the modules it takes."""
+        traits, shape, own = self.traits, self.architecture.layers[place].attention, self.layers[place]
+        if shape is None or shape.kind not in ("full", "sliding"):
+            kind = shape.kind if shape is not None else "state"
+            raise InputError(NOT_COVERED(part=f"attention ({kind})", model_type=self.architecture.model_type))
+        last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role == "attention"}
+        norms = {name.rpartition(".")[2]: name for name, one in found.items() if "attn" in name or "attention" in name}
+        query_norm, key_norm = _first(norms, QUERY_NORM), _first(norms, KEY_NORM)
+        joined, out = _first(last, JOINED), _first(last, OUT)
+        three = [_first(last, (f"{one}_proj",)) for one in "qkv"]
+        if out is None or (joined is None and None in three):
+            raise InputError(NOT_COVERED(part="attention", model_type=self.architecture.model_type))
+        query, key, value = (self.linear(one, own) if one and not joined else None for one in three)
+        head_norm = self.norm(query_norm, own) if query_norm else None
+        made = Attention(
+            query=query,
+            key=key,
+            value=value,
+            joined=self.linear(joined, own) if joined else None,
+            is_sliced=bool(joined) and str(joined).endswith(SLICED),
+            out=self.linear(out, own),
+            query_norm=head_norm,
+            key_norm=self.norm(key_norm, own) if key_norm else None,
+            heads_first=head_norm is not None and head_norm.width > shape.key_head_dim,
+            rotary=traits.rotary,
+            rotary_share=traits.rotary_share,
+            has_dropout="residual" in traits.dropouts,
+            shape=self.shape(place),
+        )
+        return made, {joined, out, query_norm, key_norm, *three}
+
+    def shape(self, place: int) -> Shape:
+        """Sizes of the layer's attention, and how it is run."""
+        recipe, shape = self.recipe, self.architecture.layers[place].attention
+        assert shape is not None
+        window = shape.window if shape.kind == "sliding" else None
+        return Shape(
+            batch=recipe.microbatch,
+            tokens=recipe.tokens,
+            heads=shape.num_attention_heads,
+            key_heads=shape.num_key_value_heads,
+            head=shape.key_head_dim,
+            implementation=recipe.attention if recipe.attention in ("sdpa", "eager") else "flash",  # type: ignore[arg-type]
+            has_mask=window is not None and window < recipe.tokens,
+            is_capped="attention" in self.traits.caps,
+            has_dropout="attention" in self.traits.dropouts,
+        )
+
+    def mlp(self, found: Mapping[str, Parameter]) -> tuple[Mlp, set[str | None]]:
+        """The layer's feed-forward part, and the modules it takes."""
+        own = {f"{name}.{end}": one for name, one in found.items() for end in ("weight",)}
+        last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role == "mlp"}
+        gate, joined = _first(last, ("gate_proj",)), _first(last, JOINED_GATE)
+        up, down = joined or _first(last, UP), _first(last, DOWN)
+        if up is None or down is None:
+            raise InputError(NOT_COVERED(part="mlp", model_type=self.architecture.model_type))
+        place = found[up].layer
+        assert place is not None
+        own = self.layers[place]
+        made = Mlp(
+            gate=self.linear(gate, own) if gate else None,
+            up=self.linear(up, own),
+            down=self.linear(down, own),
+            activation=self.traits.activation,
+            is_joined=joined is not None,
+        )
+        return made, {gate, up, down}
+
+    def weight(self, one: Parameter) -> Weight:
+        """A matrix as [results, inputs], a vector as one column."""
+        precision = self.recipe.precision
+        rows, columns = one.shape if len(one.shape) == 2 else (one.elements, 1)
+        if one.transposed:
+            rows, columns = columns, rows
+        if self.recipe.method == "full":
+            return Weight(rows, columns, ITEM[precision.trained], True)
+        if precision.quantised and one.layer is not None and len(one.shape) == 2 and one.role in ("attention", "mlp"):
+            return Weight(rows, columns, 1, False, precision.quantised)
+        wide = precision.widens_rest or (precision.widens_norms and one.role == "norm")
+        return Weight(rows, columns, 4 if wide else ITEM[precision.base], False)
+
+    def linear(self, name: str, own: Mapping[str, Parameter]) -> Linear:
+        """A module by its name."""
+        one, bias = own[f"{name}.weight"], own.get(f"{name}.bias")
+        weight = self.weight(one)
+        return Linear(weight, self.weight(bias) if bias else None, self.adapter(name, one, weight))
+
+    def adapter(self, name: str, one: Parameter, weight: Weight) -> Adapter | None:
+        """The low-rank pair beside a module, if it is a target."""
+        adapters = self.recipe.adapters
+        if adapters is None or one.layer is None:
+            return None
+        if adapters.targets != ("all-linear",) and not any(f".{name}".endswith(f".{end}") for end in adapters.targets):
+            return None
+        item = ITEM[adapters.dtype]
+        return Adapter(
+            Weight(adapters.rank, weight.columns, item, True),
+            Weight(weight.rows, adapters.rank, item, True),
+            adapters.dropout > 0,
+        )
+
+    def norm(self, name: str, own: Mapping[str, Parameter]) -> Norm:
+        """A norm by its name. One with a bias is PyTorch's layer norm, unless the family has its own."""
+        one, bias = own[f"{name}.weight"], own.get(f"{name}.bias")
+        kind = "layer" if bias is not None and self.traits.norm == "rms" else self.traits.norm
+        weight = self.weight(one)
+        return Norm(weight, self.weight(bias) if bias else None, weight.rows, kind)
+
+    def bare_norm(self) -> Norm:
+        """A norm without parameters (OLMo)."""
+        return Norm(None, None, self.architecture.hidden_size, "layer_fp32")
+
+
+def _first(found: Mapping[str, str], names: Sequence[str]) -> str | None:
+    return next((found[name] for name in names if name in found), None)

@@ -1,0 +1,180 @@
+"""A decoder as a program: embedding, layers, last norm, head, loss (modeling_llama.py of transformers 5.24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from capienza.predict.training.blocks import loss as losses
+from capienza.predict.training.blocks.attention import Attention, attention
+from capienza.predict.training.blocks.linear import linear
+from capienza.predict.training.blocks.mlp import Mlp, mlp
+from capienza.predict.training.blocks.modules import Linear, Norm
+from capienza.predict.training.blocks.norm import norm
+from capienza.predict.training.operations import FP32, add, dropout, elementwise, scale
+from capienza.predict.training.tape import (
+    LOGITS,
+    Tape,
+    Tensor,
+    Weight,
+    checkpoint,
+    checkpoint_reentrant,
+    connected,
+)
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """One block: norms before and after attention and feed-forward part, each perhaps absent.
+
+    `is_parallel`: both parts read the same rows. `scales_residual`: what a part adds is multiplied by a number.
+    """
+
+    before_attention: Norm | None
+    attention: Attention
+    after_attention: Norm | None = None
+    before_mlp: Norm | None = None
+    mlp: Mlp
+    after_mlp: Norm | None = None
+    is_parallel: bool = False
+    scales_residual: bool = False
+    has_dropout: bool = False
+
+
+class Decoder(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole model, and the sizes of one forward pass.
+
+    `entry_wants_gradient`: a hook makes the embedding's result ask for one (PEFT's `enable_input_require_grads`).
+    """
+
+    embedding: Weight
+    positions: Weight | None
+    layers: tuple[Layer, ...]
+    last: Norm | None
+    head: Linear
+    batch: int
+    tokens: int
+    checkpointing: str
+    entry_wants_gradient: bool
+    scales: frozenset[str]
+    caps_logits: bool
+    has_dropout: bool
+
+
+def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None) -> Tensor:
+    """One block."""
+    if module.is_parallel:
+        return _parallel(tape, rows, module, positions)
+    residual = rows
+    if module.before_attention is not None:
+        rows = norm(tape, rows, module.before_attention)
+    rows = attention(tape, rows, module.attention, positions)
+    rows = _after(tape, rows, module.after_attention, module)
+    rows = add(tape, residual, rows)
+    residual = rows
+    if module.before_mlp is not None:
+        rows = norm(tape, rows, module.before_mlp)
+    rows = mlp(tape, rows, module.mlp)
+    if module.has_dropout:
+        rows = dropout(tape, rows)
+    rows = _after(tape, rows, module.after_mlp, module)
+    rows = add(tape, residual, rows)
+    return rows
+
+
+def _after(tape: Tape, rows: Tensor, after: Norm | None, module: Layer) -> Tensor:
+    if after is not None:
+        rows = norm(tape, rows, after)
+    return scale(tape, rows) if module.scales_residual else rows
+
+
+def _parallel(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Attention and feed-forward part side by side."""
+    residual = rows
+    assert module.before_attention is not None
+    rows = norm(tape, rows, module.before_attention)
+    seen = attention(tape, rows, module.attention, positions)
+    if module.before_mlp is not None:
+        rows = norm(tape, residual, module.before_mlp)
+    rows = mlp(tape, rows, module.mlp)
+    if module.has_dropout:
+        rows = dropout(tape, rows)
+    return add(tape, add(tape, residual, seen), rows)
+
+
+def stack(tape: Tape, model: Decoder) -> Tensor:
+    """Embedding, layers and last norm."""
+    entry = embedded(tape, model)
+    rows = entry
+    numbers = tape.new(model.tokens, 8)
+    positions = _positions(tape, model, rows.item)
+    tape.bound(("backward", "entry"))
+    for place, module in enumerate(model.layers):
+        tape.segment(("forward", place))
+        rows = _run(tape, rows, module, positions, model.checkpointing)
+        tape.bound(("backward", place))
+    tape.segment(("forward", "last"))
+    if model.last is not None:
+        rows = norm(tape, rows, model.last)
+    del entry, numbers
+    return rows
+
+
+def _run(
+    tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None, kind: str
+) -> Tensor:
+    call: Callable[[Tensor], Tensor] = lambda given: layer(tape, given, module, positions)  # noqa: E731
+    if kind == "none":
+        return call(rows)
+    return (checkpoint_reentrant if kind == "reentrant" else checkpoint)(tape, call, rows)
+
+
+def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] | None:
+    """Cosine and sine of every position, in the format of the rows."""
+    first = model.layers[0].attention
+    if first.rotary == "none":
+        return None
+    size = int(model.tokens * first.shape.head * first.rotary_share)
+    angles = tape.new(size // 2, FP32), tape.new(size, FP32)
+    wide = tape.new(size, FP32), tape.new(size, FP32)
+    if item == FP32 or first.rotary.endswith("fp32"):
+        del angles
+        return wide
+    made = tape.new(size, item), tape.new(size, item)
+    del angles, wide
+    return made
+
+
+def embedded(tape: Tape, model: Decoder) -> Tensor:
+    """A row of the table for each token, and one for its position; the gradient is a whole table."""
+    made = _looked_up(tape, model.embedding, model.batch * model.tokens)
+    if model.entry_wants_gradient and made.edge is None and tape.grad:
+        made = connected(made, tape.node((Weight(1, 1, made.item, True).tensor,), lambda _: (None,)))
+    if "embedding" in model.scales:
+        made = scale(tape, made)
+    if model.positions is not None:
+        made = add(tape, made, _looked_up(tape, model.positions, model.tokens))
+    return dropout(tape, made) if model.has_dropout else made
+
+
+def _looked_up(tape: Tape, table: Weight, rows: int) -> Tensor:
+    size, item = table.elements, table.item
+    node = tape.node((table.tensor,), lambda _: (tape.new(size, item),))
+    return connected(tape.new(rows * table.columns, item), node)
+
+
+def losses_of(tape: Tape, model: Decoder) -> Tensor:
+    """The whole forward pass, to the loss."""
+    rows = stack(tape, model)
+    tape.segment(("forward", "loss"))
+    kind, tape.kind = tape.kind, LOGITS
+    logits = linear(tape, rows, model.head)
+    if "logits" in model.scales:
+        logits = scale(tape, logits)
+    if model.caps_logits:
+        logits = scale(tape, logits)
+        logits = elementwise(tape, logits, keeps="result")
+        logits = scale(tape, logits)
+    loss = losses.full(tape, logits, model.batch * model.tokens)
+    tape.kind = kind
+    return loss

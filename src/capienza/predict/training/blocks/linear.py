@@ -1,0 +1,103 @@
+"""Linear modules: plain, quantised, under autocast, with a low-rank adapter.
+
+Sources: torch/csrc/autograd (mm, addmm), aten/src/ATen/autocast_mode.cpp (`cached_cast`), peft/tuners/lora/layer.py and
+bnb.py (0.18), bitsandbytes/autograd/_functions.py (`MatMul4Bit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from capienza.predict.training.blocks.modules import Adapter, Linear
+from capienza.predict.training.operations import FP32, add, cast, copy, dropout, matmul, scale, weight_cast
+from capienza.predict.training.tape import Gradients, Tape, Tensor, Weight, connected
+
+BITS16 = 2
+ABSMAX_BLOCK = 64
+"""Elements of a quantised weight that share a constant."""
+NESTED = ("nf4_double", "fp4_double")
+
+
+def linear(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
+    """The module's result for each row."""
+    if module.adapter is None:
+        return base(tape, rows, module)
+    if module.weight.quantised is None:
+        return _adapted(tape, rows, module, module.adapter)
+    return _adapted_quantised(tape, rows, module, module.adapter)
+
+
+def base(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
+    """The module without its adapter."""
+    if module.weight.quantised is not None:
+        return _quantised(tape, rows, module)
+    return functional(tape, rows, module.weight, module.bias)
+
+
+def functional(tape: Tape, rows: Tensor, weight: Weight, bias: Weight | None = None) -> Tensor:
+    """`torch.nn.functional.linear`; under autocast everything comes to its format first."""
+    item = tape.autocast or weight.item
+    shift = weight_cast(tape, bias, item) if bias is not None else None
+    matrix = weight_cast(tape, weight, item)
+    rows = cast(tape, rows, item)
+    return matmul(tape, rows, matrix, weight.rows, weight.columns, shift)
+
+
+def _quantised(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
+    """bitsandbytes' Linear4bit: the weight is unpacked for the product, in both directions, and not kept."""
+    before = rows.item
+    rows = cast(tape, rows, BITS16)
+    made = _product(tape, rows, module.weight)
+    return cast(tape, made, before)
+
+
+def _product(tape: Tape, rows: Tensor, weight: Weight) -> Tensor:
+    count, width = rows.elements // weight.columns, weight.columns
+    constants = weight.elements // ABSMAX_BLOCK if weight.quantised in NESTED else 0
+
+    def back(_: Gradients) -> Sequence[Tensor]:
+        held = tape.new(constants, FP32) if constants else None
+        unpacked = tape.new(weight.elements, BITS16)
+        held = None
+        made = tape.new(count * width, BITS16)
+        del unpacked, held
+        return (made,)
+
+    node = tape.node((rows,), back)
+    first = tape.new(constants, FP32) if constants else None
+    second = tape.new(constants, FP32) if constants else None
+    unpacked = tape.new(weight.elements, BITS16)
+    made = connected(tape.new(count * weight.rows, BITS16), node)
+    del first, second, unpacked
+    return made
+
+
+def _adapted(tape: Tape, rows: Tensor, module: Linear, adapter: Adapter) -> Tensor:
+    made = base(tape, rows, module)
+    before = made.item
+    rows = cast(tape, rows, adapter.down.item)
+    made = add(tape, made, _update(tape, rows, adapter))
+    return cast(tape, made, before)
+
+
+def _adapted_quantised(tape: Tape, rows: Tensor, module: Linear, adapter: Adapter) -> Tensor:
+    made = base(tape, rows, module)
+    made = copy(tape, made)
+    before = made.item
+    if not tape.autocast:
+        rows = cast(tape, rows, adapter.down.item)
+    update = _update(tape, rows, adapter)
+    if not tape.autocast:
+        update = cast(tape, update, before)
+    made = add(tape, made, update)
+    return made
+
+
+def _update(tape: Tape, rows: Tensor, adapter: Adapter) -> Tensor:
+    if adapter.has_dropout:
+        rows = dropout(tape, rows)
+    low = functional(tape, rows, adapter.down)
+    del rows
+    wide = functional(tape, low, adapter.up)
+    del low
+    return scale(tape, wide)

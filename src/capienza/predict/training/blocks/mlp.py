@@ -1,0 +1,65 @@
+"""The feed-forward part of a layer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from capienza.predict.training.blocks.linear import linear
+from capienza.predict.training.blocks.modules import Linear
+from capienza.predict.training.operations import add, elementwise, multiply, scale, shift, split
+from capienza.predict.training.tape import Tape, Tensor
+
+
+class Mlp(msgspec.Struct, frozen=True):
+    """`gate` None: no gate. `is_joined`: gate and up are one matrix, kept in `up`."""
+
+    gate: Linear | None
+    up: Linear
+    down: Linear
+    activation: str
+    is_joined: bool = False
+
+
+def mlp(tape: Tape, rows: Tensor, module: Mlp) -> Tensor:
+    """Rows in, rows out."""
+    if module.is_joined:
+        return _joined(tape, rows, module)
+    if module.gate is None:
+        rows = linear(tape, rows, module.up)
+        rows = activated(tape, rows, module.activation)
+        rows = linear(tape, rows, module.down)
+        return rows
+    return linear(
+        tape,
+        multiply(
+            tape,
+            activated(tape, linear(tape, rows, module.gate), module.activation),
+            linear(tape, rows, module.up),
+        ),
+        module.down,
+    )
+
+
+def _joined(tape: Tape, rows: Tensor, module: Mlp) -> Tensor:
+    both = linear(tape, rows, module.up)
+    gate, both = split(tape, both, [both.elements // 2] * 2)
+    both = multiply(tape, both, activated(tape, gate, module.activation))
+    return linear(tape, both, module.down)
+
+
+def activated(tape: Tape, rows: Tensor, name: str) -> Tensor:
+    """The activation: one operation that keeps its input, or several."""
+    if name == "gelu_new":
+        return _gelu_new(tape, rows)
+    if name == "relu2":
+        return elementwise(tape, elementwise(tape, rows, keeps="result"), keeps="input", temporaries=2)
+    return elementwise(tape, rows, keeps="input")
+
+
+def _gelu_new(tape: Tape, rows: Tensor) -> Tensor:
+    """`0.5 * x * (1 + tanh(a * (x + b * x³)))`, written out (activations.py)."""
+    half = scale(tape, rows)
+    cube = scale(tape, elementwise(tape, rows, keeps="input", temporaries=2))
+    inner = elementwise(tape, scale(tape, add(tape, rows, cube)), keeps="result")
+    del cube
+    return multiply(tape, half, shift(tape, inner))

@@ -1,0 +1,146 @@
+"""The product of query, key and value, by implementation.
+
+flash      the result and one fp32 number a row of the query are kept; backward: the query's gradient in fp32, sums
+efficient  as flash; with grouped heads, key and value were repeated before
+eager      all scores: softmax in fp32 and its copy in the rows' format are kept (modeling_llama.py)
+math       all scores, as `_scaled_dot_product_attention_math` takes them apart
+Sources: aten/src/ATen/native/transformers (attention.cpp, cuda/flash_attn/flash_api.cpp, cuda/attention_backward.cu),
+transformers/integrations/sdpa_attention.py (5.24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from capienza.predict.training.operations import FP32, add, as_rows, cast, copy, dropout, elementwise, scale
+from capienza.predict.training.tape import Gradients, Tape, Tensor, connected
+
+FLASH_ROWS = 128
+EFFICIENT_ROWS = 32
+LARGEST_FUSED_HEAD = 256
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of one forward pass: `batch` rows of `tokens`. `is_capped`: a tanh over the scores."""
+
+    batch: int
+    tokens: int
+    heads: int
+    key_heads: int
+    head: int
+    implementation: Literal["sdpa", "eager", "flash"]
+    has_mask: bool = False
+    is_capped: bool = False
+    has_dropout: bool = False
+
+
+def product(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    """Rows of all heads."""
+    if shape.implementation == "eager":
+        return _eager(tape, query, key, value, shape)
+    if tape.autocast:
+        value, key, query = (cast(tape, one, tape.autocast) for one in (value, key, query))
+    elif shape.implementation == "flash" and query.item == FP32:
+        value, key, query = (cast(tape, one, 2) for one in (value, key, query))
+    if shape.implementation == "flash" or (query.item == 2 and shape.head <= LARGEST_FUSED_HEAD and not shape.has_mask):
+        return _flash(tape, query, key, value, shape)
+    if shape.has_mask or shape.key_heads == shape.heads:
+        key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+        return _efficient(tape, query, key, value, shape)
+    return _math(tape, query, key, value, shape)
+
+
+def _flash(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    rows = shape.batch * shape.heads * shape.tokens
+    padded = shape.batch * shape.heads * -(-shape.tokens // FLASH_ROWS) * FLASH_ROWS
+    expanded = rows * shape.head * query.item if shape.key_heads < shape.heads else 0
+    return _fused(
+        tape, query, key, value, rows, rows, [padded * flash_head(shape.head) * FP32, padded * FP32, expanded, expanded]
+    )
+
+
+def _efficient(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    rows = shape.batch * shape.heads * shape.tokens
+    sums = shape.batch * shape.heads * -(-shape.tokens // EFFICIENT_ROWS) * EFFICIENT_ROWS
+    return _fused(tape, query, key, value, rows, sums, [rows * FP32, rows * shape.head * FP32])
+
+
+def _fused(
+    tape: Tape, query: Tensor, key: Tensor, value: Tensor, rows: int, sums: int, scratch: Sequence[int]
+) -> Tensor:
+    sizes = [(one.elements, one.item) for one in (query, key, value)]
+
+    def back(_: Gradients) -> Sequence[Tensor | None]:
+        made = [tape.new(*size) for size in sizes]
+        tape.scratch(*scratch)
+        return made
+
+    node = tape.node((query, key, value), back, query, key, value)
+    made = connected(tape.new(query.elements, query.item), node)
+    numbers = tape.new(sums, FP32)
+    seeds: Any = tape.new(2, 8), tape.new(1, 8)
+    tape.keep(node, made, numbers, *seeds)
+    return made
+
+
+def flash_head(size: int) -> int:
+    """The size of a head as the flash kernels round it."""
+    step = 32 if size <= 128 else 64
+    return -(-size // step) * step
+
+
+def _repeated(tape: Tape, rows: Tensor, shape: Shape) -> Tensor:
+    """Key or value once for every head of the query."""
+    if shape.heads == shape.key_heads:
+        return rows
+    elements, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    return connected(tape.new(elements * (shape.heads // shape.key_heads), item), node)
+
+
+def _eager(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+    before = query.item
+    scores = scale(tape, _batched(tape, query, key, shape, to_scores=True))
+    if shape.is_capped:
+        scores = scale(tape, scores)
+        scores = elementwise(tape, scores, keeps="result")
+        scores = scale(tape, scores)
+    scores = add(tape, scores, Tensor(shape.tokens**2, scores.item, None))
+    scores = cast(tape, softmax(tape, scores), before)
+    if shape.has_dropout:
+        scores = dropout(tape, scores)
+    made = _batched(tape, scores, value, shape, to_scores=False)
+    return copy(tape, as_rows(tape, made))
+
+
+def softmax(tape: Tape, rows: Tensor) -> Tensor:
+    """Softmax in fp32, which is kept."""
+    elements, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    made = connected(tape.new(elements, FP32), node)
+    tape.keep(node, made)
+    return made
+
+
+def _batched(tape: Tape, left: Tensor, right: Tensor, shape: Shape, *, to_scores: bool) -> Tensor:
+    """A product for every head; under autocast in its format."""
+    if tape.autocast:
+        right, left = cast(tape, right, tape.autocast), cast(tape, left, tape.autocast)
+    item = left.item
+    sizes = (left.elements, right.elements)
+    rows = shape.batch * shape.heads * shape.tokens
+    node = tape.node((left, right), lambda _: [tape.new(size, item) for size in sizes], right, left)
+    return connected(tape.new(rows * (shape.tokens if to_scores else shape.head), item), node)
+
+
+def _math(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+    query, key = scale(tape, query), scale(tape, key)
+    scores = _batched(tape, query, key, shape, to_scores=True)
+    scores = add(tape, scores, Tensor(shape.tokens**2, scores.item, None))
+    scores = softmax(tape, scores)
+    return _batched(tape, scores, value, shape, to_scores=False)

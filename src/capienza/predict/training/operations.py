@@ -1,0 +1,188 @@
+"""PyTorch's operations as far as they hold memory: what each makes, keeps for its gradient, and makes for it.
+
+What is kept follows tools/autograd/derivatives.yaml (torch 2.13), what a gradient takes the functions it names, in their
+order. A result is as wide as the wider of its inputs, and a gradient goes back in the format of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from capienza.predict.training.tape import Gradients, Tape, Tensor, Weight, connected
+
+FP32 = 4
+
+
+def cast(tape: Tape, rows: Tensor, item: int) -> Tensor:
+    """`rows.to(dtype)`: nothing where it has that format."""
+    if rows.item == item:
+        return rows
+    elements, before = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(elements, before),))
+    return connected(tape.new(elements, item), node)
+
+
+def copy(tape: Tape, rows: Tensor) -> Tensor:
+    """`rows.clone()`: its gradient is the result's."""
+    node = tape.node((rows,), lambda gradients: (gradients[0],))
+    return connected(tape.new(rows.elements, rows.item), node)
+
+
+def as_rows(tape: Tape, rows: Tensor) -> Tensor:
+    """A view whose gradient comes back in another order and has to be copied (heads to rows)."""
+    elements, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    return connected(Tensor(elements, item, rows.block), node) if node is not None else rows
+
+
+def elementwise(tape: Tape, rows: Tensor, *, keeps: str, temporaries: int = 0) -> Tensor:
+    """A function of each element that keeps its `input`, its `result`, or nothing.
+
+    `temporaries` of the same size are made for the gradient before it (pow: the power, and that times the exponent).
+    """
+    elements, item = rows.elements, rows.item
+
+    def back(_: Gradients) -> Sequence[Tensor]:
+        held = [tape.new(elements, item) for _ in range(temporaries)]
+        made = tape.new(elements, item)
+        del held
+        return (made,)
+
+    node = tape.node((rows,), back, *((rows,) if keeps == "input" else ()))
+    made = connected(tape.new(elements, item), node)
+    if keeps == "result":
+        tape.keep(node, made)
+    return made
+
+
+def mean(tape: Tape, rows: Tensor, width: int) -> Tensor:
+    """The mean of each row."""
+    elements, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    return connected(tape.new(elements // width, item), node)
+
+
+def add(tape: Tape, left: Tensor, right: Tensor) -> Tensor:
+    """A sum; the smaller of two is spread over the larger, and its gradient summed."""
+    item, elements = max(left.item, right.item), max(left.elements, right.elements)
+    sizes = [(one.elements, one.item, one.edge is not None) for one in (left, right)]
+
+    def back(gradients: Gradients) -> Sequence[Tensor | None]:
+        made: list[Tensor | None] = [gradients[0] if wanted else None for _, _, wanted in sizes]
+        for place, (count, width, wanted) in enumerate(sizes):
+            if wanted and count < elements:
+                made[place] = tape.new(count, item)
+            if wanted and width < item:
+                made[place] = tape.new(count, width)
+        return made
+
+    node = tape.node((left, right), back)
+    return connected(tape.new(elements, item), node)
+
+
+def shift(tape: Tape, rows: Tensor) -> Tensor:
+    """A constant added: the gradient goes through."""
+    return copy(tape, rows)
+
+
+def multiply(tape: Tape, left: Tensor, right: Tensor, scratch: Sequence[int] = ()) -> Tensor:
+    """A product; the smaller of two is spread over the larger, and its gradient summed (with `scratch` beside it)."""
+    item, elements = max(left.item, right.item), max(left.elements, right.elements)
+    sizes = [(one.elements, one.item, one.edge is not None) for one in (left, right)]
+
+    def back(_: Gradients) -> Sequence[Tensor | None]:
+        made: list[Tensor | None] = [None, None]
+        for place in (1, 0):
+            if sizes[place][2]:
+                made[place] = tape.new(elements, item)
+        for place, (count, width, wanted) in enumerate(sizes):
+            if wanted and count < elements:
+                made[place] = _summed(tape, count, item, scratch)
+            if wanted and width < item:
+                made[place] = tape.new(count, width)
+        return made
+
+    node = tape.node(
+        (left, right),
+        back,
+        left if right.edge is not None else None,
+        right if left.edge is not None else None,
+    )
+    return connected(tape.new(elements, item), node)
+
+
+def _summed(tape: Tape, elements: int, item: int, scratch: Sequence[int]) -> Tensor:
+    made = tape.new(elements, item)
+    tape.scratch(*scratch)
+    return made
+
+
+def scale(tape: Tape, rows: Tensor) -> Tensor:
+    """A product with a number."""
+    return elementwise(tape, rows, keeps="nothing")
+
+
+def part(tape: Tape, rows: Tensor, elements: int) -> Tensor:
+    """A slice: a view; its gradient is as large as all."""
+    whole, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(whole, item),))
+    return connected(Tensor(elements, item, rows.block), node)
+
+
+def split(tape: Tape, rows: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+    """Several views of all that there is; their gradients meet in one tensor."""
+    whole, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(whole, item),), results=len(sizes))
+    return [connected(Tensor(size, item, rows.block), node, place) for place, size in enumerate(sizes)]
+
+
+def join(tape: Tape, *parts: Tensor) -> Tensor:
+    """`cat`: the gradients are views of the result's."""
+    sizes = [(one.elements, one.item, one.edge is not None) for one in parts]
+
+    def back(gradients: Gradients) -> Sequence[Tensor | None]:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [Tensor(count, item, gradient.block) if wanted else None for count, item, wanted in sizes]
+
+    node = tape.node(parts, back)
+    return connected(tape.new(sum(one.elements for one in parts), parts[0].item), node)
+
+
+def dropout(tape: Tape, rows: Tensor) -> Tensor:
+    """A result and a mask of one byte an element, which is kept. Nothing while the model is not trained."""
+    if not tape.is_training:
+        return rows
+    elements, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    made, mask = connected(tape.new(elements, item), node), tape.new(elements, 1)
+    tape.keep(node, mask)
+    return made
+
+
+def matmul(tape: Tape, rows: Tensor, weight: Tensor, columns: int, inner: int, bias: Tensor | None = None) -> Tensor:
+    """`rows` of `inner` elements times a matrix with `columns` results, and a bias. All in one format."""
+    count, item = rows.elements // inner, rows.item
+    wants = [one is not None and one.edge is not None for one in (rows, weight, bias)]
+
+    def back(_: Gradients) -> Sequence[Tensor | None]:
+        made: list[Tensor | None] = [None, None, None]
+        for place, size in ((1, columns * inner), (0, count * inner), (2, columns)):
+            if wants[place]:
+                made[place] = tape.new(size, item)
+        return made
+
+    node = tape.node((rows, weight, bias), back, weight if wants[0] else None, rows if wants[1] else None)
+    return connected(tape.new(count * columns, item), node)
+
+
+def weight_cast(tape: Tape, weight: Weight, item: int) -> Tensor:
+    """A weight in the format of a product: under autocast the copy of a trained one is remembered."""
+    if weight.item == item:
+        return weight.tensor
+    if tape.casts is not None and weight in tape.casts:
+        return tape.casts[weight]
+    made = cast(tape, weight.tensor, item)
+    if tape.casts is not None and weight.leaf is not None:
+        tape.casts[weight] = made
+    return made
