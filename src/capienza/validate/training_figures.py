@@ -39,6 +39,21 @@ class Figures(msgspec.Struct, frozen=True):
 
 def figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
     """The figures of one GPU. Raises `InputError` for what the predictor does not cover at all."""
+    key = (architecture.model_type, architecture.num_parameters, len(architecture.layers), gpu), _shape(recipe)
+    if key not in _FOUND:
+        _FOUND[key] = _figures(architecture, recipe, gpu)
+    return _FOUND[key]
+
+
+_FOUND: dict[object, Figures] = {}
+"""Cases repeat each other: each run is predicted once."""
+
+
+def _shape(recipe: Recipe) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(recipe, origins=(), left_out=()))
+
+
+def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
     if recipe.parallel.data_ranks * recipe.parallel.tensor_ranks * recipe.parallel.pipeline_ranks > 1:
         raise InputError(reasons.SEVERAL_GPUS())
     answer = answer_of(architecture, recipe).on(gpu_facts(gpu))

@@ -17,7 +17,7 @@ Kernels = Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtu
 
 class Habit(msgspec.Struct, frozen=True, kw_only=True):
     """`wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT's preparation of 4-bit bases, which takes
-    the rest up to fp32, or its norms alone.
+    the rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
     """
 
     name: str
@@ -29,9 +29,12 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     is_expandable: bool = False
     generates: int = 0
     checkpoints: bool = False
+    widens_logits: bool = False
 
 
-HUGGING_FACE = Habit(name="transformers", is_hugging_face=True, prepares_bits="rest", max_grad_norm=1.0)
+HUGGING_FACE = Habit(
+    name="transformers", is_hugging_face=True, prepares_bits="rest", max_grad_norm=1.0, widens_logits=True
+)
 TRL = msgspec.structs.replace(HUGGING_FACE, name="trl", prepares_bits="norms")
 PLAIN = Habit(name="pytorch")
 HABITS: tuple[tuple[str, Habit], ...] = (
@@ -39,8 +42,8 @@ HABITS: tuple[tuple[str, Habit], ...] = (
         r"lit-?gpt|lit-?llama",
         Habit(name="litgpt", kernels="litgpt", wide_adapters=False, generates=100),
     ),
-    (r"torchtune", Habit(name="torchtune", kernels="torchtune", wide_adapters=False)),
-    (r"torchtitan", Habit(name="torchtitan", kernels="torchtitan", max_grad_norm=1.0, is_expandable=True)),
+    (r"torchtune", Habit(name="torchtune", kernels="torchtune", wide_adapters=False, widens_logits=True)),
+    (r"torchtitan", Habit(name="torchtitan", kernels="torchtitan", max_grad_norm=1.0, is_expandable=True, widens_logits=True)),
     (
         r"unsloth",
         Habit(name="unsloth", is_hugging_face=True, kernels="unsloth", max_grad_norm=1.0, checkpoints=True),
@@ -48,10 +51,10 @@ HABITS: tuple[tuple[str, Habit], ...] = (
     (r"axolotl", msgspec.structs.replace(TRL, name="axolotl", is_expandable=True)),
     (r"swift", msgspec.structs.replace(HUGGING_FACE, name="ms-swift", checkpoints=True)),
     (r"llama-?factory", msgspec.structs.replace(TRL, name="llama-factory", checkpoints=True)),
-    (r"fsdp_qlora", Habit(name="fsdp_qlora", wide_adapters=False, max_grad_norm=0.3)),
+    (r"fsdp_qlora", Habit(name="fsdp_qlora", wide_adapters=False, max_grad_norm=0.3, widens_logits=True)),
     (r"\btrl\b|sft-?trainer|fms|dpo-?trainer|grpo-?trainer", TRL),
     (r"hf trainer|hugging ?face|transformers|finetune\.py", HUGGING_FACE),
-    (r"peft", Habit(name="peft", max_grad_norm=1.0)),
+    (r"peft", Habit(name="peft", max_grad_norm=1.0, widens_logits=True)),
 )
 
 

@@ -215,9 +215,9 @@ def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
         raise InputError(reasons.NO_LANGUAGE_MODEL(model=str(row.get("model"))[:80]))
     if OTHER_LOSSES.search(said):
         raise InputError(reasons.OTHER_HEAD(loss=said[:60]))
-    loss = words.loss(row.get("loss_impl"))
+    loss = words.loss(row.get("loss_impl"), widens=habit.widens_logits)
     if loss is None:
-        loss = Loss(kind="full", widens=True)
+        loss = Loss(kind="full", widens=habit.widens_logits)
         _assume(origins, habit, "loss.kind", loss.kind)
     return loss
 

@@ -75,7 +75,7 @@ def quantised(value: Any) -> str | None:
     if re.search(r"nf4|4[- ]?bit|fp4", said):
         kind = "fp4" if "fp4" in said else "nf4"
         if "torchao" in said:
-            return f"{kind}_torchao"
+            raise InputError(reasons.OTHER_WEIGHTS(found=said[:60]))
         is_double = re.search(r"(?<!no )(double|-dq|\bdq)", said) is not None
         return f"{kind}_double" if is_double else kind
     return "int8" if re.search(r"int8|8[- ]?bit", said) else None
@@ -106,8 +106,8 @@ def checkpointing(value: Any) -> Checkpointing | None:
     return Checkpointing(kind="full", is_reentrant="reentrant" in said and "non-reentrant" not in said)
 
 
-def loss(value: Any) -> Loss | None:
-    """How logits become a loss, as far as a text says it."""
+def loss(value: Any, *, widens: bool) -> Loss | None:
+    """How logits become a loss, as far as a text says it; `widens`: the framework computes it in fp32 unless told."""
     said = text(value)
     if not said or said.endswith(": []"):
         return None
@@ -119,8 +119,8 @@ def loss(value: Any) -> Loss | None:
         parts = re.search(r"(?:chunk\w*[ _]size|chunk|ce)\s+(\d+)", said) or re.search(r"ce (\d+)", said)
         return Loss(kind="chunked", widens="fp32" in said, chunk_tokens=int(parts[1]) if parts else None)
     if "fused" in said:
-        return Loss(kind="fused")
-    return Loss(kind="full", widens=True, shifts="shift" in said)
+        return Loss(kind="fused", widens=widens)
+    return Loss(kind="full", widens=widens or "fp32" in said, shifts="shift" in said)
 
 
 def family(value: Any) -> Family | None:
