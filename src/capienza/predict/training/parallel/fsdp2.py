@@ -71,7 +71,7 @@ def fsdp2(model: Model, plan: RowPlan) -> Step:
         backward=_backward(layers, stays, replace(own, gathered_bytes=root.whole_bytes), root, kept),
         root=replace(
             own,
-            gradients_bytes=max(kept, every.gradient_part_bytes - root.gradient_part_bytes),
+            gradients_bytes=max(kept, every.gradient_part_bytes),
             gathered_bytes=root.gradient_whole_bytes,
             communication_bytes=max(root.reduced_bytes, last_reduced),
         ),

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from capienza.allocator.events import ALLOC, FREE, Event
+from capienza.predict.training import tape
 
 Place = int | Literal["entry", "exit"]
 """A layer's number; what comes before the layers in forward; what comes after them (last norm, head, loss)."""
@@ -20,6 +21,26 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     place: Place
     events: tuple[Event, ...]
     gradients: tuple[int, ...] = ()
+
+
+def passages_of(events: Sequence[tape.Event]) -> list[Passage]:
+    """A tape's events, cut where its segments begin; parts between the last layer and the loss are the exit."""
+    parts: list[tuple[str, Place, list[Event], list[int]]] = []
+    for code, block, size, _ in events:
+        if code == tape.SEGMENT:
+            phase, place = block
+            known = place if isinstance(place, int) or place == "entry" else "exit"
+            if parts and parts[-1][:2] == (phase, known):
+                continue
+            parts.append((phase, known, [], []))
+        elif code == tape.RENAMED:
+            parts[-1][3].append(block)
+        else:
+            parts[-1][2].append((ALLOC if code == tape.ALLOCATED else FREE, block, size, 0))
+    return [
+        Passage(phase=phase, place=place, events=tuple(made), gradients=tuple(gradients))
+        for phase, place, made, gradients in parts
+    ]
 
 
 def numbered(passages: Sequence[Passage], microbatch: int) -> list[Passage]:
@@ -36,16 +57,20 @@ def numbered(passages: Sequence[Passage], microbatch: int) -> list[Passage]:
     ]
 
 
-def check(passages: Sequence[Passage]) -> None:
-    """Raises `ValueError` for a block that is given back without being there, or a gradient that is given back."""
-    alive: set[int] = set()
+def left_over(passages: Sequence[Passage]) -> tuple[int, ...]:
+    """Blocks that are still there when all parts are done, besides gradients: the batch.
+
+    Raises `ValueError` for a block that is given back without being there, or a gradient that is given back.
+    """
+    alive: dict[int, None] = {}
     kept = {block for passage in passages for block in passage.gradients}
     for passage in passages:
         for code, block, _, _ in passage.events:
             if code == ALLOC:
-                alive.add(block)
+                alive[block] = None
             elif code == FREE and block in alive and block not in kept:
-                alive.discard(block)
+                del alive[block]
             else:
                 message = f"{passage.phase} {passage.place}: block {block}, code {code}"
                 raise ValueError(message)
+    return tuple(block for block in alive if block not in kept)

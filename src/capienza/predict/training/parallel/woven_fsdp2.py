@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from capienza.predict.training.parallel.fsdp2 import RowPlan
-from capienza.predict.training.parallel.passage import Passage, numbered
+from capienza.predict.training.parallel.passage import Passage, left_over, numbered
 from capienza.predict.training.parallel.program import GATHER_STREAM, REDUCE_STREAM, Program
 from capienza.predict.training.parallel.units import Model, Unit, row_share
 
@@ -170,11 +170,14 @@ def fsdp2_program(
     """
     woven = Woven(model, plan, workspace_bytes)
     woven.load()
+    batch: tuple[int, ...] = ()
     for step in range(steps):
         woven.program.give(*woven.own_gradients)
         woven.own_gradients.clear()
         for microbatch in range(microbatches):
             mine = numbered(passages, microbatch)
+            woven.program.give(*batch)
+            batch = left_over(mine)
             woven.forward([passage for passage in mine if passage.phase == "forward"])
             if step == microbatch == 0:
                 woven.program.take(workspace_bytes)
