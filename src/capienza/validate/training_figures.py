@@ -24,7 +24,7 @@ from capienza.predict.gpu import GpuFacts
 from capienza.predict.training.answer import FROM_RECIPE, TrainingAnswer, answer_of
 from capienza.predict.training.entries import exact
 from capienza.recipe.recipe import Recipe
-from capienza.validate import training_reasons as reasons
+from capienza.validate.training_shared import shared_figures
 
 DEVICE = "gpu:0"
 
@@ -55,7 +55,7 @@ def _shape(recipe: Recipe) -> bytes:
 
 def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
     if recipe.parallel.data_ranks * recipe.parallel.tensor_ranks * recipe.parallel.pipeline_ranks > 1:
-        raise InputError(reasons.SEVERAL_GPUS())
+        return Figures(shared_figures(architecture, recipe, gpu), {})
     answer = answer_of(architecture, recipe).on(gpu_facts(gpu))
     phases = {one.phase: one for one in counters_of(Ledger(entries=tuple(_entries(answer)), gpus=(DEVICE,)), DEVICE)}
     found: dict[str, float] = {"allocated_after": answer.resident.after_bytes}

@@ -16,6 +16,7 @@ Row = Mapping[str, Any]
 LOADED = re.compile(r"model (init|load|setup|\.to)|model\.to|before trainer|module on gpu|^load")
 ADAPTED = re.compile(r"after adapters|before trainer")
 CONTEXT = re.compile(r"context baseline|1-element tensor|context \+ loaded kernels")
+FIRST_STEP = re.compile(r"(the )?(first step|step 1)")
 MANY_STEPS = re.compile(r"mean over|percentile")
 COUNTERS = {
     "torch_allocated_peak": "allocated_peak",
@@ -53,6 +54,8 @@ def _kind(one: Row) -> tuple[str, Message | None]:
         return kind, reasons.MEAN_OF_STEPS(phase=phase[:60])
     if kind == "device_peak" and CONTEXT.search(phase):
         return "device_context", None
+    if kind == "reserved_peak" and FIRST_STEP.fullmatch(phase):
+        return "reserved_first", None
     if LOADED.search(phase) or ADAPTED.search(phase):
         start = kind.partition("_")[0]
         if start == "allocated":

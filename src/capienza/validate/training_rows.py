@@ -117,7 +117,7 @@ def _scored(case: Case, kind: str, measured: float | None, against: Message | No
 def _odd(row: Row, kind: str, measured: float | None) -> Message | None:
     """Why a figure stands for reading alone."""
     notes = text(row.get("notes"))
-    if notes.startswith(("suspicious", "suspect")) or "suspect" in notes:
+    if "suspicious" in notes or "suspect" in notes or "reference cycles" in notes:
         return reasons.SUSPICIOUS()
     if kind == "device_peak" and measured is not None:
         capacity = capacity_of(row)

@@ -10,6 +10,8 @@ from capienza.recipe.recipe import Dtype, Parallel, Sharding
 from capienza.validate.training_words import count, text
 
 _ZERO = re.compile(r"zero-?\s?([123])")
+_KEPT = re.compile(r"reshard\w*[ =:-]*(never|false)|-never\b|kept from forward to backward")
+"""Words for parameters that stay gathered between the passes."""
 
 
 def training_spread(row: Mapping[str, Any], autocast: Dtype | None, is_hugging_face: bool) -> tuple[Parallel, bool]:
@@ -30,6 +32,7 @@ def training_spread(row: Mapping[str, Any], autocast: Dtype | None, is_hugging_f
         pipeline_ranks=pipeline,
         parameter_dtype=("bf16" if is_titan else autocast) if has_policy else None,
         reduce_dtype="fp32" if is_titan else None,
+        unsharded=_KEPT.search(f"{text(row.get('id'))} {text(row.get('notes'))}") is not None,
         offload="parameters" if "cpu offload" in said else "none",
     ), is_stated
 
