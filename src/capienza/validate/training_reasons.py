@@ -48,3 +48,12 @@ SUSPICIOUS = template("validate.training-suspicious", "the case itself says that
 DIED = template("validate.training-died", "the run died: its last reading is no peak")
 OTHER_CARDS = template("validate.pipeline-cards", "what lies outside of PyTorch is not known for {gpu}")
 COMPILED = template("validate.training-compiled", "what a compiled program or one in fp8 holds is not predicted")
+STOPPED = template(
+    "validate.training-stopped",
+    "the prediction stopped ({what})",
+    "please report it with the case: an unknown model should be refused by name",
+)
+OTHER_ADAPTERS = template(
+    "validate.training-other-adapters",
+    "the adapters as stated have {found} parameters, the case says that {stated} are trained",
+)

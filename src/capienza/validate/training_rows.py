@@ -14,6 +14,7 @@ import msgspec
 
 from capienza.errors import InputError, Message
 from capienza.predict.calibration import shipped
+from capienza.predict.training.trained import num_trained, trained_tensors
 from capienza.recipe.recipe import Recipe
 from capienza.validate import training_reasons as reasons
 from capienza.validate.row_capacity import Capacity, row_capacity
@@ -22,13 +23,13 @@ from capienza.validate.training_figures import Figures, figures
 from capienza.validate.training_model import training_model
 from capienza.validate.training_readings import readings
 from capienza.validate.training_recipe import training_recipe
-from capienza.validate.training_words import text
+from capienza.validate.training_words import lora_of, text
 
 Row = Mapping[str, Any]
 ENGINE = "training"
 NEARLY_FULL = 0.9
 WITHOUT_LENGTH = ("allocated_loaded", "allocated_adapted", "reserved_loaded", "device_loaded", "device_context")
-OPEN_FIELDS = ("tokens", "microbatch")
+TRAINED_TOLERANCE = 0.02
 _COUNT = re.compile(r"^\s*\d+\s*x\s+", re.IGNORECASE)
 _READ_TOTAL = re.compile(r"\(([\d.]+) GB\)")
 
@@ -65,12 +66,21 @@ def read_case(row: Row) -> Case:
         case = msgspec.structs.replace(case, family=model.family)
         recipe = training_recipe(row, model.family)
         case = msgspec.structs.replace(case, recipe=recipe)
+        _check_trained(row, num_trained(trained_tensors(model.architecture, recipe)))
         found = figures(model.architecture, recipe, gpu_name(row))
         return msgspec.structs.replace(case, found=found)
     except InputError as error:
         return msgspec.structs.replace(case, problem=error.message)
-    except ValueError as error:  # DEV
-        return msgspec.structs.replace(case, problem=reasons.NOT_COVERED(why="BUG " + str(error)[:80]))
+    except (ValueError, LookupError, AssertionError) as error:
+        return msgspec.structs.replace(case, problem=reasons.STOPPED(what=f"{type(error).__name__} {error}"[:120]))
+
+
+def _check_trained(row: Row, found: int) -> None:
+    """Raises `InputError` where a case says that another number of parameters is trained: its adapters are others."""
+    stated = lora_of(row).get("trainable_params")
+    is_number = isinstance(stated, int | float) and not isinstance(stated, bool) and stated > 0
+    if is_number and abs(found - stated) > TRAINED_TOLERANCE * stated:
+        raise InputError(reasons.OTHER_ADAPTERS(found=found, stated=int(min(stated, 10**15))))
 
 
 def gpu_name(row: Row) -> str:
