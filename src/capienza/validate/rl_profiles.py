@@ -76,7 +76,9 @@ def profile_rows(document: Row, file: str) -> Iterator[Scored]:
 
 def _point(document: Row, point: Row, name: str, quantity: str) -> Scored:
     amount = point.get("device_peak_bytes")
-    measured = float(amount) if isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0 else None
+    measured = (
+        float(amount) if isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0 else None
+    )
     if measured is None or quantity == "rl.none":
         return _entry(document, point, name, quantity, measured, reasons.NO_SUCH_FIGURE(kind=quantity))
     try:
@@ -154,8 +156,6 @@ def _described(name: str, encoded: bytes, stored_bytes: int) -> tuple[Architectu
     if more and held < stored_bytes:
         return architecture, stored_bytes - held
     raise InputError(reasons.OTHER_COUNT(found=held // 2, family=family, stated=stored_bytes // 2))
-
-
 
 
 def _update_bytes(

@@ -9,8 +9,6 @@ Legend: allocated, reserved, device as in `ledger.counters`, in bytes on one GPU
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from capienza.architecture.model import Architecture
@@ -20,7 +18,7 @@ from capienza.ledger.counters import Counters, counters_of
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import TRAINING_PHASES, Phase
-from capienza.predict.gpu import GpuFacts
+from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.training.answer import FROM_RECIPE, TrainingAnswer, answer_of
 from capienza.predict.training.entries import exact
 from capienza.recipe.recipe import Recipe
@@ -97,9 +95,8 @@ def _entries(answer: TrainingAnswer) -> list[Entry]:
 
 def gpu_facts(name: str) -> GpuFacts:
     """What the catalogue knows of a card by the name that a case gives it."""
-    facts: Any = GpuFacts()
     try:
         claim = claim_of(name)
     except InputError:
-        return facts
+        return NO_GPU
     return GpuFacts(name=" ".join(claim.candidates))

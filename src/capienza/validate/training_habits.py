@@ -43,7 +43,10 @@ HABITS: tuple[tuple[str, Habit], ...] = (
         Habit(name="litgpt", kernels="litgpt", wide_adapters=False, generates=100),
     ),
     (r"torchtune", Habit(name="torchtune", kernels="torchtune", wide_adapters=False, widens_logits=True)),
-    (r"torchtitan", Habit(name="torchtitan", kernels="torchtitan", max_grad_norm=1.0, is_expandable=True, widens_logits=True)),
+    (
+        r"torchtitan",
+        Habit(name="torchtitan", kernels="torchtitan", max_grad_norm=1.0, is_expandable=True, widens_logits=True),
+    ),
     (
         r"unsloth",
         Habit(name="unsloth", is_hugging_face=True, kernels="unsloth", max_grad_norm=1.0, checkpoints=True),
@@ -66,15 +69,31 @@ def habit_of(framework: str) -> Habit:
 
 TARGETS: dict[str, dict[str, tuple[str, ...]]] = {
     "gpt_neox": dict.fromkeys("qkv", ("query_key_value",))
-    | {"o": ("dense",), "mlp": ("dense_h_to_4h", "dense_4h_to_h"), "up": ("dense_h_to_4h",), "down": ("dense_4h_to_h",)},
+    | {
+        "o": ("dense",),
+        "mlp": ("dense_h_to_4h", "dense_4h_to_h"),
+        "up": ("dense_h_to_4h",),
+        "down": ("dense_4h_to_h",),
+    },
     "falcon": dict.fromkeys("qkv", ("query_key_value",))
-    | {"o": ("dense",), "mlp": ("dense_h_to_4h", "dense_4h_to_h"), "up": ("dense_h_to_4h",), "down": ("dense_4h_to_h",)},
+    | {
+        "o": ("dense",),
+        "mlp": ("dense_h_to_4h", "dense_4h_to_h"),
+        "up": ("dense_h_to_4h",),
+        "down": ("dense_4h_to_h",),
+    },
     "bloom": dict.fromkeys("qkv", ("query_key_value",)) | {"o": ("dense",), "mlp": ("dense_h_to_4h", "dense_4h_to_h")},
     "phi": {"o": ("dense",), "mlp": ("fc1", "fc2"), "up": ("fc1",), "down": ("fc2",)},
     "phi3": dict.fromkeys("qkv", ("qkv_proj",))
     | {"mlp": ("gate_up_proj", "down_proj"), "gate": ("gate_up_proj",), "up": ("gate_up_proj",)},
     "qwen": dict.fromkeys("qkv", ("c_attn",))
-    | {"o": ("attn.c_proj",), "mlp": ("w1", "w2", "mlp.c_proj"), "gate": ("w2",), "up": ("w1",), "down": ("mlp.c_proj",)},
+    | {
+        "o": ("attn.c_proj",),
+        "mlp": ("w1", "w2", "mlp.c_proj"),
+        "gate": ("w2",),
+        "up": ("w1",),
+        "down": ("mlp.c_proj",),
+    },
     "gpt2": dict.fromkeys("qkv", ("c_attn",)) | {"o": ("attn.c_proj",), "mlp": ("c_fc", "mlp.c_proj")},
     "gpt_bigcode": dict.fromkeys("qkv", ("c_attn",)) | {"o": ("attn.c_proj",), "mlp": ("c_fc", "mlp.c_proj")},
 }

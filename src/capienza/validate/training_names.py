@@ -50,7 +50,10 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"lfm-?2", "lfm2"),
     (r"roberta", "roberta"),
     (r"bert", "bert"),
-    (r"llama|vicuna|alpaca|yi-?\d|baichuan|deepseek|smollm|internlm|solar|xverse|aquila|minicpm|open-?platypus", "llama"),
+    (
+        r"llama|vicuna|alpaca|yi-?\d|baichuan|deepseek|smollm|internlm|solar|xverse|aquila|minicpm|open-?platypus",
+        "llama",
+    ),
 )
 """Patterns of names in the order in which they are tried: the first one that is found says the family."""
 USUAL = ("llama", "mistral", "qwen2", "qwen3", "gpt_neox", "gpt2", "phi", "gemma", "granite", "opt", "bloom", "falcon")

@@ -40,7 +40,7 @@ def training_optimizer(row: Mapping[str, Any], habit: Habit) -> Optimizer | None
 def _run(row: Mapping[str, Any], said: str, habit: Habit) -> Literal["foreach", "fused", "loop"]:
     if "fused" in said and "non-fused" not in said:
         return "fused"
-    if "loop" in said or "foreach=false" in said or "hf adamw" in said and "torch" not in said:
+    if "loop" in said or "foreach=false" in said or ("hf adamw" in said and "torch" not in said):
         return "loop"
     if "foreach" in said:
         return "foreach"

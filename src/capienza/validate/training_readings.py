@@ -38,11 +38,10 @@ def readings(row: Row) -> Iterator[tuple[str, float | None, Message | None]]:
             continue
         kind, against = _kind(one)
         amount = one.get("bytes")
-        is_number = isinstance(amount, int | float) and not isinstance(amount, bool) and 0 < amount < LARGEST_LOGGED
-        if not is_number:
-            yield kind, None, against or reasons.NO_BYTES()
-        else:
+        if isinstance(amount, int | float) and not isinstance(amount, bool) and 0 < amount < LARGEST_LOGGED:
             yield kind, float(amount), against
+        else:
+            yield kind, None, against or reasons.NO_BYTES()
 
 
 def _kind(one: Row) -> tuple[str, Message | None]:

@@ -138,7 +138,7 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
         quantised = quantised.partition("-g")[0]
     half: Dtype = "fp16" if has_no_bf16(row) else "bf16"
     base = words.dtype(stored) or (words.dtype(said) if quantised is None else None)
-    if "bf16" in stored and "fp16" in stored or base is None:
+    if ("bf16" in stored and "fp16" in stored) or base is None:
         base = half
         _assume(origins, habit, "precision.base", base)
     autocast = _autocast(said, half)

@@ -21,6 +21,8 @@ contexts and libraries as measured by NVML); vLLM 0.23 fused_moe workspaces; pef
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from capienza.allocator.events import ALLOC, FREE, MARK
@@ -37,6 +39,8 @@ from capienza.predict.training.tape import (
     LOGITS,
     SEGMENT,
     WORKING,
+    Edge,
+    Event,
     Gradients,
     Leaf,
     Tape,
@@ -58,7 +62,7 @@ OUTSIDE_MIB = {"A100": (501, 723, 713), "L4": (226, 687, 660)}
 USUAL_OUTSIDE_MIB = (461, 700, 700)
 """CUDA's context, and what libraries and handles hold beside it: while the engine sleeps, and while it writes."""
 FP32, HALF = 4, 2
-PLAIN_SLACK = 1.03
+MOST_SLACK = 1.03
 """Where a plain view stands for a model, the order of its blocks is not the model's: what they leave unused is bounded
 by what the other models leave."""
 
@@ -74,7 +78,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
 
 def chunk_rows(vocab: int) -> int:
     """Rows of the head's chunk: 256 MiB of logits in fp32."""
-    return max(LEAST_ROWS, min(MOST_ROWS, CHUNK_BYTES // (FP32 * vocab)))
+    return int(max(LEAST_ROWS, min(MOST_ROWS, CHUNK_BYTES // (FP32 * vocab))))
 
 
 def update(architecture: Architecture, recipe: Recipe) -> Update:
@@ -89,7 +93,7 @@ def update(architecture: Architecture, recipe: Recipe) -> Update:
         if plain.parameters == architecture.parameters:
             raise
         events, phases = update_events(plain, recipe)
-        most = PLAIN_SLACK
+        most = MOST_SLACK
     found = replay(events, phases=phases)
     allocated, reserved = found.peaks.allocated_bytes, found.peaks.reserved_bytes
     return Update(
@@ -143,7 +147,7 @@ def _sizes(trained: tuple[Trained, ...]) -> list[int]:
     return [one.elements * one.bytes_per_element for one in trained for _ in range(one.count)]
 
 
-def _walked(architecture: Architecture, recipe: Recipe, trained: tuple[Trained, ...]) -> list[tuple[int, object, int, int]]:
+def _walked(architecture: Architecture, recipe: Recipe, trained: tuple[Trained, ...]) -> list[Event]:
     builder = Builder(architecture, recipe)
     model = builder.decoder(list(range(len(architecture.layers))))
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
@@ -180,9 +184,9 @@ def _scored(tape: Tape, model: Decoder, vocab: int) -> Tensor:
     return made
 
 
-def _logprobs(tape: Tape, model: Decoder, vocab: int) -> object:
+def _logprobs(tape: Tape, model: Decoder, vocab: int) -> Edge:
     """The forward pass to the log-probabilities; gives back the edge that the gradient enters by."""
-    width, count = model.last.width, model.batch * (model.tokens - 1)
+    width, count = model.head.weight.columns, model.batch * (model.tokens - 1)
     with tape.autocasting():
         rows = stack(tape, model)
     made = _scores(tape, model, vocab)
@@ -196,13 +200,15 @@ def _logprobs(tape: Tape, model: Decoder, vocab: int) -> object:
         del given
         return (whole,)
 
-    return connected(made, tape.node((rows,), back, rows)).edge
+    edge = connected(made, tape.node((rows,), back, rows)).edge
+    assert edge is not None  # adapters are trained
+    return edge
 
 
 def _scores(tape: Tape, model: Decoder, vocab: int) -> Tensor:
     """One number for each token but the last; rows without their last token are copied to lie in one piece."""
     count = model.batch * (model.tokens - 1)
-    flat = tape.new(count * model.last.width, HALF) if model.batch > 1 else None
+    flat = tape.new(count * model.head.weight.columns, HALF) if model.batch > 1 else None
     made = tape.new(count, HALF)
     _chunks(tape, count, vocab, wide=False)
     del flat
@@ -223,7 +229,8 @@ def _forget_gradients(model: object) -> None:
     if isinstance(model, Leaf):
         model.gradient = None
         return
-    for name in getattr(model, "__struct_fields__", None) or getattr(model, "__slots__", ()):
+    names: Sequence[str] = getattr(model, "__struct_fields__", None) or getattr(model, "__slots__", ())
+    for name in names:
         one = getattr(model, name)
         for part in one if isinstance(one, tuple) else (one,):
             if isinstance(part, Leaf | msgspec.Struct) or hasattr(part, "leaf"):
@@ -238,7 +245,7 @@ def step_tokens(sequences: int, length: int) -> int:
 def outside_bytes(gpu: str, *, is_asleep: bool) -> int:
     """The context and the libraries of a card, as measured where they are known."""
     context, asleep, awake = next((one for name, one in OUTSIDE_MIB.items() if name in gpu), USUAL_OUTSIDE_MIB)
-    return (context + (asleep if is_asleep else awake)) * MIB
+    return int((context + (asleep if is_asleep else awake)) * MIB)
 
 
 def asleep_bytes(architecture: Architecture, gpu: str, sequences: int, length: int) -> int:
