@@ -134,7 +134,8 @@ def _peaks(ledger: Ledger) -> dict[Phase, Total]:
     for phase in ledger.phases:
         totals = [ledger.peak(phase, device) for device in ledger.gpus]
         amount: Range = reduce(Range.largest, (total.amount for total in totals), NOTHING)
-        found[phase] = Total(amount, tuple(dict.fromkeys(name for total in totals for name in total.missing)))
+        missing = tuple(dict.fromkeys(name for total in totals for name in total.missing))
+        found[phase] = Total(amount, missing, amount.expected - max(total.need_bytes for total in totals))
     return found
 
 
