@@ -104,6 +104,35 @@ def test_mixed_precision_keeps_wide_weights(traced, mixed: str, form: str) -> No
     assert amount(found, "optimizer_step_steady", "weights") == 4 * PARAMETERS
 
 
+def test_an_evaluation_that_is_not_asked_for_takes_nothing(traced) -> None:
+    asked, none = (traced(training(more=f", eval_microbatch: {count}")) for count in (8, 0))
+    peaks = [{one["phase"]: one["allocated_bytes"] for one in found["gpus"][0]["phases"]} for found in (asked, none)]
+    assert peaks[0]["eval"] > peaks[1]["eval"]
+    assert peaks[0]["forward"] == peaks[1]["forward"]
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"), [("", 4), (", adapter_dtype: bf16", 2)], ids=["as PEFT does", "as the card says"]
+)
+def test_adapters_are_in_the_format_of_the_recipe(traced, more: str, kept: int) -> None:
+    found = traced(training("lora", more=f", rank: 4, targets: all-linear{more}"))
+    adapters = 2 * 4 * (2 * (64 + 64) + 2 * (64 + 32) + 3 * (64 + 128))
+    assert amount(found, "optimizer_step_steady", "gradients") == kept * adapters
+
+
+def test_defaults_are_told_with_where_they_come_from(traced) -> None:
+    told = {one["parameters"]["field"]: one["message"] for one in traced(training("lora"))["assumed"]}
+    assert "LoraConfig.r" in told["adapters.rank"]
+    assert "TrainingArguments.max_grad_norm" in told["max_grad_norm"]
+
+
+def test_what_the_program_does_not_follow_is_told(traced) -> None:
+    found = traced(training(more=", loss: chunked, use_liger_kernel: true"))
+    assert {"training.loss", "training.use_liger_kernel"} <= {
+        one["parameters"]["field"] for one in found["left_out"] if one["code"] == "trace.left-out"
+    }
+
+
 def test_a_generation_keeps_its_cache(traced) -> None:
     text = """\
         task: inference
@@ -146,9 +175,10 @@ REFUSED = {
         "task: fine-tuning\ntokens: {required: 8}\nweights: {format: bf16}\ntraining: {method: full}\n",
         "microbatch",
     ),
-    "no rank": (
-        "task: fine-tuning\ntokens: {required: 8}\nmicrobatch: 1\nweights: {format: bf16}\ntraining: {method: lora}\n",
-        "training.rank",
+    "another objective": (
+        "task: fine-tuning\ntokens: {required: 8}\nmicrobatch: 1\nweights: {format: bf16}\n"
+        "training: {method: full, objective: dpo}\n",
+        "objective",
     ),
     "a format": (
         "task: inference\ntokens: {required: 8}\nweights: {format: awq}\n",
