@@ -57,8 +57,8 @@ def test_both_phases_of_a_profile(tmp_path: Path) -> None:
         ({"measured": ["x"]}, "a reading is an object"),
         ({"measured": [{"phase": "training", "device_peak_bytes": 1, "knobs": {}}]}, "seq_len"),
         (
-            {"measured": [{"phase": "training", "device_peak_bytes": 1, "knobs": {**KNOBS, "lora_rank": "x"}}]},
-            "lora.r|rank",
+            {"measured": [{"phase": "training", "device_peak_bytes": 1, "knobs": KNOBS | {"lora_rank": "x"}}]},
+            "lora_rank",
         ),
         ({"measured": [{"phase": "sleeping", "device_peak_bytes": 1, "knobs": KNOBS}]}, "not predicted for such"),
         ({"model_id": "nobody/knows"}, "no family"),

@@ -33,7 +33,8 @@ def reading(kind: str, amount: float | None, phase: str = "training") -> dict[st
 def case(**changes: Any) -> dict[str, Any]:
     """A LoRA run of Llama 3 8B with the HF Trainer, everything stated."""
     row: dict[str, Any] = {
-        "id": "made-up", "framework": "HF Trainer", "framework_version": "torch 2.4.1, transformers 4.48.1, peft 0.13.2",
+        "id": "made-up", "framework": "HF Trainer",
+        "framework_version": "torch 2.4.1, transformers 4.48.1, peft 0.13.2",
         "model": "Meta-Llama-3-8B", "arch": LLAMA_3_8B, "method": "lora",
         "lora": {"r": 16, "alpha": 16, "targets": ["q_proj", "v_proj"], "adapter_dtype": "fp32", "dropout": 0.0},
         "weight_dtype": "bf16", "mixed_precision": "none (pure bf16)", "optimizer": "AdamW (foreach)",

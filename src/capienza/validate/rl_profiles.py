@@ -51,6 +51,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """What the config.json of these models states beside the dimensions of a profile, which leave it out."""
 TOLERANCE = 0.001
+LARGEST_BYTES = 2.0**50
 SHARE = 0.45
 """The engine's share of the card where a profile was written before it was a knob."""
 
@@ -67,7 +68,7 @@ def profile_rows(document: Row, file: str) -> Iterator[Scored]:
         name = f"{file}#{place}"
         if not isinstance(point, dict):
             problem = reasons.NOT_A_READING(key=f"measured[{place}]", found=shown(point))
-            yield _entry(document, {}, name, "rl.none", None, problem)
+            yield _entry(document, name, "rl.none", None, problem)
             continue
         phase = point.get("phase")
         quantity = f"rl.{phase}" if phase in PHASES else "rl.none"
@@ -75,17 +76,14 @@ def profile_rows(document: Row, file: str) -> Iterator[Scored]:
 
 
 def _point(document: Row, point: Row, name: str, quantity: str) -> Scored:
-    amount = point.get("device_peak_bytes")
-    measured = (
-        float(amount) if isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0 else None
-    )
+    measured = number(point.get("device_peak_bytes"), LARGEST_BYTES) or None
     if measured is None or quantity == "rl.none":
-        return _entry(document, point, name, quantity, measured, reasons.NO_SUCH_FIGURE(kind=quantity))
+        return _entry(document, name, quantity, measured, reasons.NO_SUCH_FIGURE(kind=quantity))
     try:
         expected = _expected(document, point, quantity)
     except InputError as error:
-        return _entry(document, point, name, quantity, measured, reasons.NOT_COVERED(why=error.message))
-    entry = _entry(document, point, name, quantity, measured, None)
+        return _entry(document, name, quantity, measured, reasons.NOT_COVERED(why=error.message))
+    entry = _entry(document, name, quantity, measured, None)
     return msgspec.structs.replace(entry, expected=expected, ceiling=expected, status="scored")
 
 
@@ -197,9 +195,7 @@ def _cached(key: tuple[object, ...], architecture: Architecture, recipe: Recipe)
     return _FOUND[key]
 
 
-def _entry(
-    document: Row, point: Row, name: str, quantity: str, measured: float | None, reason: Message | None
-) -> Scored:
+def _entry(document: Row, name: str, quantity: str, measured: float | None, reason: Message | None) -> Scored:
     return Scored(
         id=name[:200],
         quantity=quantity,

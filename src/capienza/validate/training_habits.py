@@ -16,8 +16,10 @@ Kernels = Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtu
 
 
 class Habit(msgspec.Struct, frozen=True, kw_only=True):
-    """`wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT's preparation of 4-bit bases, which takes
-    the rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
+    """What one framework does.
+
+    `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT's preparation of 4-bit bases, which takes the
+    rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
     """
 
     name: str
@@ -67,33 +69,18 @@ def habit_of(framework: str) -> Habit:
     return next((habit for pattern, habit in HABITS if re.search(pattern, said)), PLAIN)
 
 
+DENSE = {"o": ("dense",), "mlp": ("dense_h_to_4h", "dense_4h_to_h")}
+DENSE |= {"up": ("dense_h_to_4h",), "down": ("dense_4h_to_h",)}
 TARGETS: dict[str, dict[str, tuple[str, ...]]] = {
-    "gpt_neox": dict.fromkeys("qkv", ("query_key_value",))
-    | {
-        "o": ("dense",),
-        "mlp": ("dense_h_to_4h", "dense_4h_to_h"),
-        "up": ("dense_h_to_4h",),
-        "down": ("dense_4h_to_h",),
-    },
-    "falcon": dict.fromkeys("qkv", ("query_key_value",))
-    | {
-        "o": ("dense",),
-        "mlp": ("dense_h_to_4h", "dense_4h_to_h"),
-        "up": ("dense_h_to_4h",),
-        "down": ("dense_4h_to_h",),
-    },
-    "bloom": dict.fromkeys("qkv", ("query_key_value",)) | {"o": ("dense",), "mlp": ("dense_h_to_4h", "dense_4h_to_h")},
+    "gpt_neox": dict.fromkeys("qkv", ("query_key_value",)) | DENSE,
+    "falcon": dict.fromkeys("qkv", ("query_key_value",)) | DENSE,
+    "bloom": dict.fromkeys("qkv", ("query_key_value",)) | DENSE,
     "phi": {"o": ("dense",), "mlp": ("fc1", "fc2"), "up": ("fc1",), "down": ("fc2",)},
     "phi3": dict.fromkeys("qkv", ("qkv_proj",))
     | {"mlp": ("gate_up_proj", "down_proj"), "gate": ("gate_up_proj",), "up": ("gate_up_proj",)},
     "qwen": dict.fromkeys("qkv", ("c_attn",))
-    | {
-        "o": ("attn.c_proj",),
-        "mlp": ("w1", "w2", "mlp.c_proj"),
-        "gate": ("w2",),
-        "up": ("w1",),
-        "down": ("mlp.c_proj",),
-    },
+    | {"o": ("attn.c_proj",), "mlp": ("w1", "w2", "mlp.c_proj")}
+    | {"gate": ("w2",), "up": ("w1",), "down": ("mlp.c_proj",)},
     "gpt2": dict.fromkeys("qkv", ("c_attn",)) | {"o": ("attn.c_proj",), "mlp": ("c_fc", "mlp.c_proj")},
     "gpt_bigcode": dict.fromkeys("qkv", ("c_attn",)) | {"o": ("attn.c_proj",), "mlp": ("c_fc", "mlp.c_proj")},
 }

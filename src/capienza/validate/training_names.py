@@ -51,7 +51,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"roberta", "roberta"),
     (r"bert", "bert"),
     (
-        r"llama|vicuna|alpaca|yi-?\d|baichuan|deepseek|smollm|internlm|solar|xverse|aquila|minicpm|open-?platypus",
+        r"llama|vicuna|alpaca|yi-?\d|baichuan|deepseek|smollm|internlm|solar|xverse|aquila|minicpm|platypus",
         "llama",
     ),
 )

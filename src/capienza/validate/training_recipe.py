@@ -67,7 +67,7 @@ def training_recipe(row: Row, family: str) -> Recipe:
         accumulation=_accumulation(row, habit, origins),
         is_packed=words.text(row.get("packed")) == "true",
         has_padding_mask=habit.is_hugging_face or habit.name == "peft",
-        added_tokens=added_tokens(row, habit),
+        added_tokens=added_tokens(row),
         libraries=words.libraries(row.get("framework_version")),
         attention=cast("Any", _attention(row, habit, origins)),
         kernels=_kernels(row, habit),
@@ -180,7 +180,7 @@ def _autocast(said: str, half: Dtype) -> Dtype | None:
     return words.dtype(said) if re.search(r"autocast|amp|mixed|bf16|fp16", said) else None
 
 
-def added_tokens(row: Row, habit: Habit) -> int:
+def added_tokens(row: Row) -> int:
     """Rows that a tuner adds to the embedding for a padding token that the tokenizer has not, or cuts off."""
     if "fms" not in words.text(row.get("framework")):
         return 0

@@ -1,7 +1,7 @@
 """A measured training against the prediction, reading by reading; a run that died against the card's capacity.
 
-Legend of the quantities: training.KIND.TIER with the kinds of `training_figures` and the case's tier; training.oom is the
-word for a run that died for want of memory.
+Legend of the quantities: training.KIND.TIER with the kinds of `training_figures` and the case's tier; training.oom is
+the word for a run that died for want of memory.
 """
 
 from __future__ import annotations

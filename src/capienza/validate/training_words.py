@@ -160,13 +160,13 @@ def names(value: Any) -> tuple[str, ...]:
     return tuple(part for part in value[:64] if isinstance(part, str) and part)
 
 
-def number(value: Any) -> float | None:
-    """A number of at least 0, as a number or as its digits."""
+def number(value: Any, most: float = MOST) -> float | None:
+    """A number of at least 0 and below `most`, as a number or as its digits."""
     try:
         read = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):
         return None
-    return read if read is not None and 0 <= read < MOST else None
+    return read if read is not None and 0 <= read < most else None
 
 
 def version_of(library: str, said: Any) -> tuple[int, int] | None:

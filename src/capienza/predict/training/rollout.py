@@ -1,7 +1,6 @@
 """Reinforcement learning with an engine that sleeps while the trainer updates: one update, and the engine beside it.
 
-Legend: G completions of one update, b of them a microbatch, n = b T tokens of it, V vocabulary, h hidden size, c rows of
-the head's chunk.
+Legend: G completions of one update, b of them a microbatch, V vocabulary, h hidden size, c rows of the head's chunk.
     scoring   2 G rows in passes of b without gradients: once with the actor's adapter, once with the reference's
     head      the last rows times the head, c rows at a time: 2 c V; going back one more in fp32, 4 c V
     update    for each microbatch: forward, backward (with checkpointing), one step of AdamW; the states come with
@@ -15,8 +14,9 @@ the head's chunk.
               needs; context and libraries stand outside of that share
 The largest step is min(s L, max(L, 8192 s)) tokens for s sequences of L. Its tokens need 6 I + 2 h bytes each at most
 (gate, up and their product; the residual rows), or 16 h with experts (queries, keys, values, results).
-Sources: AgileRL 2.8, algorithms/grpo.py, core/llm_ops/fused_logprobs.py, memory/README.md (order of the update, chunks,
-contexts and libraries as measured by NVML); vLLM 0.23 fused_moe workspaces; peft 0.19 (adapters of 16-bit bases in fp32).
+Sources: AgileRL 2.8 (algorithms/grpo.py, core/llm_ops/fused_logprobs.py, memory/README.md: the order of an update, its
+chunks, contexts and libraries as NVML measured them); vLLM 0.23 (workspaces of fused_moe); peft 0.19 (adapters of
+16-bit bases in fp32).
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ def chunk_rows(vocab: int) -> int:
 
 
 def update(architecture: Architecture, recipe: Recipe) -> Update:
-    """The update of a recipe whose preference says how many completions it has. Raises `InputError` for what no
-    block covers.
+    """The update of a recipe whose preference says how many completions it has.
+
+    Raises `InputError` for what no block covers.
     """
     try:
         events, phases = update_events(architecture, recipe)
@@ -124,8 +125,9 @@ def update_events(architecture: Architecture, recipe: Recipe) -> tuple[list[Allo
 
 
 def plain_view(architecture: Architecture) -> Architecture:
-    """A model whose layers the blocks cover, of one with inputs of its own for each layer (Gemma 4): what enters beside
-    the residual rows is left out, and layers that read the keys of another one are given keys of their own.
+    """A model whose layers the blocks cover, of one with inputs of its own for each layer (Gemma 4).
+
+    What enters beside the residual rows is left out; layers that read the keys of another one get keys of their own.
     """
     kept = [one for one in architecture.parameters if one.layer is None or "per_layer" not in one.name]
     layers = []
@@ -229,7 +231,7 @@ def _forget_gradients(model: object) -> None:
     if isinstance(model, Leaf):
         model.gradient = None
         return
-    names: Sequence[str] = getattr(model, "__struct_fields__", None) or getattr(model, "__slots__", ())
+    names: Sequence[str] = getattr(model, "__struct_fields__", ()) or getattr(model, "__slots__", ())
     for name in names:
         one = getattr(model, name)
         for part in one if isinstance(one, tuple) else (one,):

@@ -236,7 +236,10 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
         del out, entry
         if edge is not None and gradient is not None:
             backward(tape, edge, gradient)
-        return (leaf.gradient,)
+        made = leaf.gradient
+        if made is not None and made.block is not None:
+            tape.events.append((RENAMED, made.block.number, 0, kind))  # it goes on to the layer before
+        return (made,)
 
     with tape.no_grad():
         out = call(rows)
