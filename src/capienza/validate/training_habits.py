@@ -18,7 +18,7 @@ Kernels = Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtu
 class Habit(msgspec.Struct, frozen=True, kw_only=True):
     """What one framework does.
 
-    `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT's preparation of 4-bit bases, which takes the
+    `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT prepares 4-bit bases, and takes the
     rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
     """
 

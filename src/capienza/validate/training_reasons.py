@@ -45,7 +45,6 @@ NEAR_THE_CARD = template(
     "the device is {share} % full: there the allocator gives back what it keeps, and the reading shows no need",
 )
 SUSPICIOUS = template("validate.training-suspicious", "the case itself says that the figure is odd")
-DIED = template("validate.training-died", "the run died: its last reading is no peak")
 OTHER_CARDS = template("validate.pipeline-cards", "what lies outside of PyTorch is not known for {gpu}")
 COMPILED = template("validate.training-compiled", "what a compiled program or one in fp8 holds is not predicted")
 STOPPED = template(
