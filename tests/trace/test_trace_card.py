@@ -264,3 +264,60 @@ def test_without_a_torch_that_loads_a_part_is_missing(card, tmp_path: Path, fail
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+ENCODER = {
+    "model_type": "bert", "dtype": "bfloat16", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512,
+}  # fmt: skip
+GENERATION = "task: inference\nweights: {format: bf16}\ntokens: {required: {prompt: 16, output: 4}}\n"
+
+
+def codes(found: dict) -> set[str]:
+    return {one["code"] for one in found["assumed"]}
+
+
+@pytest.mark.parametrize("more", ["", ", rank: 4, targets: query value"])
+@pytest.mark.parametrize(
+    ("named", "head"),
+    [
+        ("BertForMaskedLM", 64 * 64 + 64 + 2 * 64 + 512),
+        ("BertForSequenceClassification", 64 * 64 + 64 + 2 * 64 + 2),
+        ("BertForTokenClassification", 2 * 64 + 2),
+    ],
+)
+def test_an_encoder_is_trained_as_the_class_that_its_files_name(
+    traced, tmp_path: Path, named: str, head: int, more: str
+) -> None:
+    """Embeddings of tokens, positions and two kinds, their norm; a layer's four projections, two for the MLP, norms."""
+    layer = 4 * (64 * 64 + 64) + (64 * 128 + 128) + (128 * 64 + 64) + 2 * 2 * 64
+    parameters = (512 + 512 + 2) * 64 + 2 * 64 + 2 * layer + head
+    (tmp_path / "model" / "config.json").write_text(json.dumps(ENCODER | {"architectures": [named]}))
+    found = traced(training("lora" if more else "full", more=more))
+    assert not codes(found) & {"trace.other-class", "trace.no-class"}
+    weights = amount(found, "forward", "weights")
+    assert weights > 2 * parameters if more else weights == 2 * parameters
+
+
+@pytest.mark.parametrize(
+    ("named", "text", "code"),
+    [
+        ("BertForMaskedLM", GENERATION, "trace.other-class"),
+        ("BertForNextSentencePrediction", training(), "trace.other-class"),
+        (None, training(), "trace.no-class"),
+        ("BertLMHeadModel", training(), None),
+    ],
+)
+def test_another_class_than_the_models_own_is_told(
+    traced, tmp_path: Path, named: str | None, text: str, code: str | None
+) -> None:
+    config = ENCODER | ({"architectures": [named]} if named else {})
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert codes(traced(text)) & {"trace.other-class", "trace.no-class"} == ({code} if code else set())
+
+
+def test_a_decoder_that_classifies_rows(traced, tmp_path: Path) -> None:
+    named = {"architectures": ["LlamaForSequenceClassification"]}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG | named))
+    found = traced(training())
+    assert amount(found, "optimizer_step_steady", "weights") == 2 * (PARAMETERS - 512 * 64 + 2 * 64)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from capienza.trace.cards.model import causal_model, library
+from capienza.trace.cards.model import kind_of, library, model_of
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.quantised import quantise_linears
 from capienza.trace.run import phase
@@ -87,10 +87,10 @@ class Training:
 def _loaded(recipe: Recipe, device: str) -> Any:
     """The model in its format; a quantised one comes to the device layer by layer, as its files are read."""
     if recipe.four_bit is None:
-        return causal_model(recipe, device)
+        return model_of(recipe, device)
     library("bitsandbytes")
     kind, double_quant = recipe.four_bit
-    model = quantise_linears(causal_model(recipe, "meta"), kind, double_quant=double_quant, device=device)
+    model = quantise_linears(model_of(recipe, "meta"), kind, double_quant=double_quant, device=device)
     return _widened(recipe, model)
 
 
@@ -123,7 +123,7 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
             lora_alpha=recipe.alpha,
             lora_dropout=recipe.dropout,
             target_modules=targets,
-            task_type="CAUSAL_LM",
+            task_type=kind_of(recipe).adapter_task,
         )
         model = peft.get_peft_model(model, config)
         for name, parameter in model.named_parameters():
@@ -171,5 +171,6 @@ def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
 def _rows(recipe: Recipe, sequences: int, device: str) -> dict[str, torch.Tensor]:
     """Full rows, as a collator makes them on the host, and their way to the device."""
     ids = torch.zeros(sequences, recipe.tokens, dtype=torch.int64)
-    rows = {"input_ids": ids, "labels": ids.clone(), "attention_mask": torch.ones_like(ids)}
+    labels = ids[:, 0] if kind_of(recipe).one_label_a_row else ids
+    rows = {"input_ids": ids, "labels": labels.clone(), "attention_mask": torch.ones_like(ids)}
     return {name: value.to(device) for name, value in rows.items()}
