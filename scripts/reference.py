@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 import click
 import msgspec
 from texts import ROOT, commands, module_names
+from training_page import body as training_body
 
 REFERENCE = ROOT / "docs" / "reference"
 HEAD = "<!-- Written by scripts/docs from the code; edits here are lost. -->\n\n"
@@ -340,6 +341,11 @@ def _span(first: tuple[int, ...], last: tuple[int, ...]) -> str:
     return " .. ".join(ends)
 
 
+def training_page() -> str:
+    """Spellings, optimizers and defaults of training recipes."""
+    return HEAD + training_body()
+
+
 PAGES = {
     "rules.md": rules_page,
     "commands.md": commands_page,
@@ -348,6 +354,7 @@ PAGES = {
     "evidence.md": evidence_page,
     "offers.md": offers_page,
     "api.md": api_page,
+    "training.md": training_page,
 }
 
 

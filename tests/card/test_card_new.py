@@ -7,8 +7,10 @@ import pytest
 from capienza.card.fields import fields
 from capienza.card.load import parse_card
 from capienza.card.model import ModelRef, Placement
-from capienza.card.new import HEADINGS, OR_NONE, new_card
+from capienza.card.new import HEADINGS, OR_NONE, RARE, new_card
 from capienza.errors import InputErrors
+from capienza.recipe.choices import NO_MEMORY
+from capienza.recipe.read import recipe_of
 
 
 def uncommented(text: str) -> str:
@@ -49,7 +51,7 @@ def test_the_name_comes_from_the_model(model, name):
 def test_every_field_that_applies_appears_once_with_its_comment():
     text = new_card("a/b") + new_card("a/b", task="fine-tuning") + new_card("./a")
     for field in fields():
-        if field.path in ("model.parameters", "model.bits") or field.parent in (
+        if field.path in (*RARE, "model.parameters", "model.bits") or field.parent in (
             "quality.metrics",
             "calendar.steps",
             "ranking",
@@ -60,6 +62,13 @@ def test_every_field_that_applies_appears_once_with_its_comment():
         ):
             continue
         assert re.search(rf"^[# ]*{field.key}:.*# {re.escape(field.description)}", text, re.MULTILINE), field.path
+
+
+def test_a_filled_in_fine_tuning_is_a_recipe():
+    card = parse_card(uncommented(new_card("a/b", task="fine-tuning")))
+    recipe = recipe_of(card, "bf16", "llama")
+    assert (recipe.method, recipe.loss.kind, recipe.checkpointing.kind) == ("lora", "chunked", "full")
+    assert recipe.left_out == (NO_MEMORY(field="training.alpha"),)
 
 
 def test_the_comments_are_in_the_language_of_the_reader():

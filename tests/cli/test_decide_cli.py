@@ -230,8 +230,9 @@ def test_only_a_complete_prediction_is_called_borderline():
     assert [fit_label(word, holed) for word in ("borderline", "overflow")] == ["incomplete", "predicted overflow"]
 
 
-def test_one_line_asks_for_the_peaks_of_all_phases(capienza, examples):
-    card = examples / "cards" / "qlora-llama-3.1-8b.yaml"
+def test_one_line_asks_for_the_peaks_of_all_phases(capienza, examples, tmp_path):
+    card = tmp_path / "card.yaml"
+    card.write_text("{capienza: 1, name: x, model: {parameters: 7e9, bits: 16}, task: fine-tuning, placement: {gpus: 1}}")
     shown = capienza("decide", card, "--offers", examples / "offers" / TWO, "--json")
     steps = {
         step["message"]

@@ -84,11 +84,31 @@ def test_a_model_without_required_tokens_has_an_unknown_cache_not_an_empty_one(c
     assert "tokens.required" in cache["needs"]
 
 
-def test_training_hides_no_multiplier(capienza, examples):
-    document = json.loads(capienza("size", examples / "cards" / "qlora-llama-3.1-8b.yaml", "--json").out)
+def test_a_training_is_explained_entry_by_entry(capienza, examples):
+    card = examples / "cards" / "qlora-llama-3.1-8b.yaml"
+    document = json.loads(capienza("size", card, "--json").out)
     unknown = {found["name"] for found in document["entries"] if found["status"] == "unknown"}
-    assert {"gradients", "optimizer_states", "activations", "logits_and_loss", "evaluation", "export"} <= unknown
-    assert gib(entry(document, "weights")["amount"]["floor_bytes"]) == 5.311
+    assert unknown == {"context"}
+    known = [found for found in document["entries"] if found["status"] != "unknown"]
+    assert all(found["formula"] and found["source"] for found in known)
+    weights, widened = (entry(document, name)["amount"] for name in ("weights", "widened_weights"))
+    assert gib(weights["floor_bytes"]) == 5.311
+    assert 7.265 <= gib(weights["expected_bytes"] + widened["expected_bytes"]) <= 7.57
+    for name in {found["name"] for found in document["entries"]}:
+        assert capienza("size", card, "--explain", name).code == 0
+
+
+def test_the_counters_of_a_training_are_kept_apart(capienza, examples):
+    card = examples / "cards" / "qlora-llama-3.1-8b.yaml"
+    found = json.loads(capienza("size", card, "--gpu", "A100 SXM4 80GB", "--json").out)
+    for one in found["training"]["counters"]:
+        allocated, reserved, device, smallest = (
+            one[name]["expected_bytes"] for name in ("allocated", "reserved", "on_device", "smallest")
+        )
+        assert smallest == allocated <= reserved < device
+    origins = found["training"]["recipe"]
+    assert {one["field"] for one in origins} >= {"method", "optimizer.run", "adapters.targets", "precision.widens_rest"}
+    assert all(one["source"] for one in origins)
 
 
 def test_explain_shows_formula_values_and_source(capienza, examples):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from capienza.api.offer_files import offers_import as offers_import
     from capienza.api.planning import plan as plan
     from capienza.api.probing import doctor as doctor
+    from capienza.api.recipes import card_recipe as card_recipe
     from capienza.api.recording import evidence_add as evidence_add
     from capienza.api.recording import evidence_export as evidence_export
     from capienza.api.recording import evidence_list as evidence_list
@@ -51,6 +52,7 @@ _HOMES = {
     "card_check": "cards",
     "card_findings": "cards",
     "card_new": "cards",
+    "card_recipe": "recipes",
     "card_schema": "cards",
     "decide": "deciding",
     "decide_many": "many",

@@ -34,11 +34,12 @@ from capienza.predict.answer import open_notes
 from capienza.predict.combination import combination_of
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import Model, resident_format
-from capienza.predict.sizing import ask_engine, build_ledger, cache_format
+from capienza.predict.sizing import ask_engine, ask_training, build_ledger, cache_format
 from capienza.predict.storage import Volumes, volumes_of
 
 if TYPE_CHECKING:
     from capienza.predict.sizing import Answer
+    from capienza.predict.training.answer import TrainingAnswer
 
 CATALOGUE = "catalogue"
 ONE_FOR_ALL = ("gpu:0",)
@@ -120,6 +121,7 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
     staged = isinstance(card.placement, Placement) and card.placement.pipeline_parallel > 1
     alike = None if staged else ONE_FOR_ALL
     known: dict[tuple[int, GpuFacts], tuple[Ledger, Answer | None, Volumes]] = {}
+    trainings: dict[int, TrainingAnswer | None] = {}
     volumes = volumes_of(card, model)
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
     architecture, combination = model.architecture, combination_of(card, model)
@@ -127,11 +129,13 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
     def sizing(claim: GpuClaim, gpus: int) -> Sizing:
         gpu = capacity_of(claim)
         traits = traits_of(claim)
-        facts = facts_of(gpu, traits) if card.engine is not None else NO_GPU
+        facts = facts_of(gpu, traits) if card.engine is not None or card.task == "fine-tuning" else NO_GPU
         found = known.get((gpus, facts))
         if found is None:
             answer = ask_engine(card, model, gpus, facts)
-            ledger = build_ledger(card, model, gpus, alike, answer, facts)
+            if gpus not in trainings:
+                trainings[gpus] = ask_training(card, model, gpus)
+            ledger = build_ledger(card, model, gpus, alike, answer, facts, trainings[gpus])
             needs = volumes if answer is None else volumes_of(card, model, answer)
             found = known[gpus, facts] = ledger, answer, needs
         ledger, answer, needs = found

@@ -10,16 +10,17 @@ import msgspec
 
 from capienza.api.models import model_of
 from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
-from capienza.errors import UsageError, template
+from capienza.errors import Message, UsageError, template
 from capienza.predict.answer import Sizing, gpu_fit
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.resident import rule_notes, rule_outcomes
-from capienza.predict.sizing import ask_engine, build_ledger
+from capienza.predict.sizing import ask_engine, ask_training, build_ledger
 from capienza.predict.storage import volumes_of
 
 if TYPE_CHECKING:
     from capienza.catalog.capability import GpuTraits
     from capienza.catalog.capacity import GpuCapacity
+    from capienza.predict.training.answer import TrainingAnswer
 
 CARD_SUFFIXES = (".yaml", ".yml")
 
@@ -74,13 +75,15 @@ def size(
     known = None if name is None else named_gpu(name)
     facts = NO_GPU if name is None or known is None else facts_of(known, named_traits(name))
     answer = ask_engine(card, model, gpus, facts)
+    training = ask_training(card, model, gpus)
     sizing = Sizing(
         card=card,
         model=model,
-        ledger=build_ledger(card, model, gpus, answer=answer, gpu=facts),
+        ledger=build_ledger(card, model, gpus, answer=answer, gpu=facts, training=training),
         answer=answer,
+        training=training,
         volumes=volumes_of(card, model, answer),
-        rule_notes=rule_notes(rule_outcomes(card, model, facts)),
+        rule_notes=rule_notes(rule_outcomes(card, model, facts)) + _lacking(training, facts),
     )
     return sizing if name is None or known is None else _with_gpu(sizing, name, known)
 
@@ -100,6 +103,15 @@ def bare_card(
         tokens=Tokens(required=None if tokens is None else TokenCount(total=tokens)),
         concurrency=1 if concurrency is None and tokens is not None else concurrency,
     )
+
+
+def _lacking(training: TrainingAnswer | None, gpu: GpuFacts) -> tuple[Message, ...]:
+    """What of the recipe the GPU cannot compute."""
+    if training is None:
+        return ()
+    from capienza.recipe.hardware import lacking
+
+    return lacking(training.recipe, [one.capability for one in gpu.traits])
 
 
 def gpus_of(card: Card, asked: int | None) -> int:

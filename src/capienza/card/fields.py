@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from capienza.card import model
+from capienza.card.field import Field
 from capienza.card.kinds import (
     MODEL_REFERENCE,
     ONE_VALUE,
@@ -27,6 +26,7 @@ from capienza.card.kinds import (
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
 from capienza.card.quantities import DURATION, MONEY, PERCENTAGE, RECORD_ID, SIZE, WORK
 from capienza.card.ranking import WITHIN
+from capienza.card.training_fields import TRAINING_FIELDS
 
 VERSION = 1
 MAX_TOKENS = 10**9
@@ -35,33 +35,6 @@ MAX_GPUS = 1024
 
 ROOT = ""
 """The path of the card itself."""
-
-
-class Field(msgspec.Struct, frozen=True):
-    """One field. `attribute` is its name in the struct when that differs from the key; `none` says it may be `none`."""
-
-    path: str
-    kind: Kind
-    description: str
-    example: str
-    required: bool = False
-    none: bool = False
-    attribute: str = ""
-
-    @property
-    def key(self) -> str:
-        """The last key of the path."""
-        return self.path.rpartition(".")[2]
-
-    @property
-    def parent(self) -> str:
-        """The path of the mapping that holds it."""
-        return self.path.rpartition(".")[0]
-
-    @property
-    def type_text(self) -> str:
-        """What may be written, for the reference."""
-        return f"{self.kind.text}; or none" if self.none else self.kind.text
 
 
 def _card(capienza: int, **fields: Any) -> model.Card:  # noqa: ARG001 - the version is checked and not kept
@@ -208,15 +181,7 @@ FIELDS: tuple[Field, ...] = (
     Field("concurrency", _COUNT, "Sequences served at the same time (inference).", "8"),
     Field("microbatch", _COUNT, "Sequences in one forward and backward pass on each GPU (fine-tuning).", "1"),
     Field("accumulation", _COUNT, "Microbatches before each optimizer step (fine-tuning).", "16"),
-    Field(
-        "training",
-        Kind(text="keys and values", build=model.Training, rest="options", rest_kind=ONE_VALUE),
-        "The fine-tuning recipe; other options may be added by the program's own names.",
-        "{method: lora, rank: 16, optimizer: adamw}",
-    ),
-    Field("training.method", text(), "How the model is trained.", "lora"),
-    Field("training.rank", _COUNT, "Rank of the adapters.", "16"),
-    Field("training.optimizer", text(), "The optimizer.", "adamw"),
+    *TRAINING_FIELDS,
     Field(
         "allocator",
         text(),

@@ -54,7 +54,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     `convert` reads a scalar; `build` makes the value of a mapping from its fields, or of each item of a list when
     `many` is true. Where `rest_kind` is given, keys that the table does not list are free: their values are of that
-    kind and go to the argument of `build` named by `rest`, or each to its own when that is empty.
+    kind and go to the argument of `build` named by `rest`, or each to its own when that is empty. `rest_names` are free
+    keys that are known: they are no slip of the pen, and dashes in them and in listed keys are as good as underscores.
     """
 
     text: str
@@ -64,6 +65,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     many: bool = False
     rest: str = ""
     rest_kind: Kind | None = None
+    rest_names: frozenset[str] = frozenset()
 
 
 def text(maximum: int = 200, *, lines: bool = False) -> Kind:

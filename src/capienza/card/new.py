@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from capienza import yamlmarks
-from capienza.card.fields import CHILDREN, ROOT, VERSION, Field
+from capienza.card.field import Field
+from capienza.card.fields import CHILDREN, ROOT, VERSION
 from capienza.card.load import parse_card
 from capienza.card.model import Task
 from capienza.card.rules import MODEL_SOURCES, NEEDED, ONLY_FOR
+from capienza.card.training_options import OPTIONS
 from capienza.errors import phrase
 
 HEADINGS = (
@@ -21,11 +23,13 @@ HEADINGS = (
 OR_NONE = phrase("Write none where it does not apply.")
 FOR_TRAINING = {
     "engine.name": "trl",
-    "engine.version": '"0.24.0"',
-    "engine.options": "{attn_implementation: sdpa}",
+    "engine.version": '"1.16.0"',
+    "engine.options": '{transformers: "5.24.0", torch: "2.13.0", peft: "0.21.2"}',
     "tokens.required": "4096",
 }
 """Examples that suit fine-tuning, where those of the table suit serving."""
+RARE = frozenset(f"training.{option.name}" for option in OPTIONS if not option.is_common)
+"""Options of a recipe that few need to state: the reference lists them."""
 COMMENT_COLUMN = 44
 
 _WORD = re.compile(r"[A-Za-z0-9._/~-]+")
@@ -107,6 +111,8 @@ def _applies(path: str, start: _Start) -> bool:
     """Does the field go with the task and with the model that is given? What is given is never left out."""
     if path in MODEL_SOURCES:
         return path in start.given
+    if path in RARE:
+        return False
     fits = ONLY_FOR.get(path, start.task) == start.task and (path not in NEEDED or NEEDED[path] in start.given)
     return fits or path in start.given
 

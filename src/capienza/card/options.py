@@ -10,10 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 import msgspec
 
+from capienza.card.kinds import Kind
 from capienza.card.model import Scalar
+from capienza.card.problems import Refused
+from capienza.card.training_options import KNOWN, SPELLINGS
 from capienza.errors import InputError, phrase
 
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -42,7 +46,28 @@ def accepted_by(option: str) -> Accepted | None:
 
 def accepted_in_training(option: str) -> Accepted | None:
     """What a known option of the training recipe takes; None for one that is not known."""
-    return IN_TRAINING.get(plain_name(option))
+    name = plain_name(option)
+    return TO_DISK.get(name) or _spelt(name)
+
+
+def _spelt(name: str) -> Accepted | None:
+    """What a framework's own name of a recipe option takes: a flag, or what the option takes itself."""
+    spelling = SPELLINGS.get(name)
+    if spelling is None or spelling.option not in KNOWN:
+        return None
+    if spelling.values is not None:
+        return FLAG if all(isinstance(value, bool) for value in spelling.values) else None
+    kind = KNOWN[spelling.option].kind
+    return Accepted(kind.text, lambda value: _is_read(kind, value))
+
+
+def _is_read(kind: Kind, value: Scalar) -> bool:
+    assert kind.convert is not None
+    try:
+        kind.convert(Decimal(str(value)) if isinstance(value, float) else value)
+    except Refused:
+        return False
+    return True
 
 
 def as_flag(value: object) -> bool | None:
@@ -54,7 +79,7 @@ def as_flag(value: object) -> bool | None:
 
 def _is_export(value: Scalar) -> bool:
     """Nothing, the adapters alone, or whole weights in a format that can be computed."""
-    if value in ("none", "adapter"):
+    if value in ("none", "adapter", "merge", "full_state"):
         return True
     from capienza.formats.scheme import scheme_named  # only a card that states an export needs the formats
 
@@ -101,7 +126,7 @@ def _is_flag(value: Scalar) -> bool:
 
 
 KEPT = Accepted(phrase("a whole number from 0 to 1000000"), lambda value: _is_whole(value, 0, 1_000_000))
-EXPORT = Accepted(phrase("none, adapter, or a weight format such as bf16"), _is_export)
+EXPORT = Accepted(phrase("none, adapter, merge, full_state, or a weight format such as bf16"), _is_export)
 COUNT = Accepted(phrase("a whole number of at least 1"), _is_whole)
 BLOCK = Accepted(phrase("1, 8, 16, 32, 64, 128 or 256"), lambda value: _is_whole(value) and int(value) in BLOCK_SIZES)
 COUNT_OR_ALL = Accepted(phrase("a whole number of at least 1, or -1"), lambda value: _is_whole(value) or value == -1)
@@ -149,5 +174,5 @@ ACCEPTED: dict[str, Accepted] = {
 }  # fmt: skip
 """Known options by their plain name."""
 
-IN_TRAINING: dict[str, Accepted] = {"export": EXPORT, "save_only_model": FLAG, "save_total_limit": KEPT}
+TO_DISK: dict[str, Accepted] = {"export": EXPORT, "save_only_model": FLAG, "save_total_limit": KEPT}
 """Options of the training recipe that change what is written to disk; `save_total_limit` 0 keeps all."""

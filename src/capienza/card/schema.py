@@ -10,7 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from capienza import yamlmarks
-from capienza.card.fields import CARD, CHILDREN, Field
+from capienza.card.field import Field
+from capienza.card.fields import CARD, CHILDREN
 from capienza.card.kinds import PROSE
 from capienza.card.model import NONE
 from capienza.card.rules import MODEL_SOURCES, NEEDED, ONLY_FOR, STEP_SOURCES

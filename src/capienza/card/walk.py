@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from capienza.card.fields import Field
+from capienza.card.field import Field
 from capienza.card.kinds import PROSE, Kind
 from capienza.card.model import NONE
+from capienza.card.options import plain_name
 from capienza.card.problems import MAX_SHOWN, Refused, closest, shown
 from capienza.card.rules import Found, Problems
 from capienza.errors import InputError, Message, Place, Template, template, with_suggestion
@@ -134,11 +135,11 @@ class Walk:
             if child.value is None and key not in children and last and last.kind is PROSE:
                 arguments[last.key] = _continued(arguments[last.key], key)
                 continue
-            if known := children.get(key):
+            if known := children.get(key) or (children.get(plain_name(key)) if kind.rest_names else None):
                 last = known
                 self.found.nodes[here] = child
-                arguments[known.attribute or key] = self.value(child, known, here)
-            elif kind.rest_kind and not closest(key, children, SLIP):
+                arguments[known.attribute or known.key] = self.value(child, known, here)
+            elif kind.rest_kind and (plain_name(key) in kind.rest_names or not closest(key, children, SLIP)):
                 self.found.nodes[here] = child
                 rest[key] = self.scalar(child, kind.rest_kind, here) if child.value is not UNREADABLE else None
             else:

@@ -69,16 +69,18 @@ def new_command(
 def check_command(card: str, form: str, as_json: bool) -> None:
     """Check a card."""
     from capienza.api.cards import card_check, card_findings
+    from capienza.api.recipes import card_recipe
     from capienza.cli.output import show
     from capienza.report.card import card_data, card_document
 
     read = card_check(card)
-    findings = card_findings(read)
+    recipe, told = card_recipe(read)
+    findings = (*card_findings(read), *told)
     show(
         form,
         as_json,
-        document=lambda say: card_document(read, findings, say),
-        data=lambda: card_data(read, findings),
+        document=lambda say: card_document(read, findings, say, recipe),
+        data=lambda: card_data(read, findings, recipe),
     )
 
 

@@ -60,11 +60,11 @@ def _less(capacity_bytes: int | None, used_bytes: int) -> int | None:
 def fit_word(peak: Total, capacity: Capacity, margin_bytes: int) -> FitWord:
     """Predicted fit, borderline or predicted overflow (DESIGN rule 6).
 
-    Overflow when the expected need is above what even the largest such GPU offers; fit when ceiling plus
-    margin is within the smallest and nothing is missing.
+    Overflow when the expected need (without what an allocator would give back) is above what even the largest such
+    GPU offers; fit when ceiling plus margin is within the smallest and nothing is missing.
     """
     largest = capacity.largest_usable_bytes
-    if largest is not None and peak.amount.expected > largest:
+    if largest is not None and peak.need_bytes > largest:
         return "overflow"
     usable = capacity.smallest_usable_bytes
     if usable is not None and peak.is_complete and peak.amount.ceiling + margin_bytes <= usable:

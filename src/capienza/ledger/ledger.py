@@ -14,14 +14,23 @@ from capienza.ledger.entry import Entry
 from capienza.ledger.phase import Phase
 from capienza.units import NOTHING, Range
 
-WEIGHTS = "weights"
+WEIGHTS, CACHED = "weights", "cached"
 
 
 class Total(msgspec.Struct, frozen=True):
-    """A sum. With `missing` entries it reads "at least": their bytes are not in it."""
+    """A sum. With `missing` entries it reads "at least": their bytes are not in it.
+
+    `cached_bytes` of what is expected are kept by an allocator that gives them back before it fails.
+    """
 
     amount: Range
     missing: tuple[str, ...] = ()
+    cached_bytes: int = 0
+
+    @property
+    def need_bytes(self) -> int:
+        """What is expected to be needed: a card without room for more runs it."""
+        return self.amount.expected - self.cached_bytes
 
     @property
     def is_complete(self) -> bool:
@@ -39,13 +48,14 @@ class Peak(msgspec.Struct, frozen=True):
 
 def total_of(entries: Iterable[Entry]) -> Total:
     """Sum of entries that are live together."""
-    amount, missing = NOTHING, []
+    amount, missing, cached = NOTHING, [], 0
     for entry in entries:
         if entry.amount is None:
             missing.append(entry.name)
         else:
             amount = amount + entry.amount
-    return Total(amount, tuple(missing))
+            cached += entry.amount.expected if entry.name == CACHED else 0
+    return Total(amount, tuple(missing), cached)
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +87,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         """The largest need over the phases, figure by figure; what is missing in any phase is missing here."""
         peaks = [peak.total for peak in self.peaks(device)]
         amount = reduce(Range.largest, (peak.amount for peak in peaks), NOTHING)
-        return Total(amount, tuple(dict.fromkeys(name for peak in peaks for name in peak.missing)))
+        need = max((peak.need_bytes for peak in peaks), default=0)
+        missing = tuple(dict.fromkeys(name for peak in peaks for name in peak.missing))
+        return Total(amount, missing, amount.expected - need)
 
     def weights_only(self, device: str = "gpu:0") -> Total:
         """Parameters times bits on one device, nothing else."""

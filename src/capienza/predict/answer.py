@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from capienza.predict.llama_served import LlamaAnswer
     from capienza.predict.served import EngineAnswer
     from capienza.predict.storage import Volumes
+    from capienza.predict.training.answer import TrainingAnswer
 
 BEYOND_LIMIT = template(
     "predict.beyond-the-models-limit",
@@ -63,6 +64,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger
     fit: GpuFit | None = None
     answer: EngineAnswer | LlamaAnswer | None = None
+    training: TrainingAnswer | None = None
     volumes: Volumes | None = None
     rule_notes: tuple[Message, ...] = ()
     """What the rules of compatibility say of the GPU asked for, where they are not met."""
@@ -106,6 +108,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         found += model.architecture.notes if model.architecture else ()
         found += [model.refusal] if model.refusal else []
         found += self.answer.notes if self.answer else self._unknown_engine()
+        found += self.training.notes if self.training else ()
         found += (*self.rule_notes, *model.differences, *self._too_long(), *open_notes(self.card, self.answer))
         return tuple(dict.fromkeys(found))
 

@@ -20,7 +20,7 @@ from capienza.errors import Message, template
 from capienza.ledger.entry import Entry
 from capienza.ledger.phase import INFERENCE_PHASES, TRAINING_PHASES, Phase
 from capienza.predict.model import Model
-from capienza.predict.training_state import option, trained
+from capienza.predict.training.saved import option, saved
 from capienza.predict.unknowns import A_RULE, unknown_entry
 from capienza.predict.weights import FROM_FIELD, weight_bytes
 from capienza.units import GIB, Range
@@ -125,8 +125,8 @@ def _offloaded_states(card: Card, model: Model) -> list[Entry]:
     stated = option(card, STATES_KEY)
     if stated not in ON_HOST:
         return []
-    found = trained(card, model)
-    if found is None or found.states is None:
+    found = saved(card, model)
+    if found is None:
         needs = ("training.method", "training.optimizer")
         return [unknown_entry("offloaded_states", TRAINING_PHASES, HOST, needs, MEASURED_RAM())]
     count = found.parameters

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from capienza.card.model import Card
 from capienza.card.options import plain_name
+from capienza.card.training_options import KNOWN, SPELLINGS
 from capienza.errors import Message, template
+from capienza.recipe.choices import WITHOUT_MEMORY
+from capienza.recipe.versions import LIBRARIES
 from capienza.units import Range
 
 NEUTRAL_ENGINE_OPTIONS = frozenset(
@@ -32,13 +35,9 @@ NEUTRAL_ENGINE_OPTIONS = frozenset(
     }
 )  # fmt: skip
 """Options that neither take weights off the card nor change their format, and whose effect on the cache is known."""
-NEUTRAL_TRAINING_OPTIONS = frozenset(
-    {
-        "alpha", "attention", "bf16", "checkpoint", "dropout", "epochs", "eval", "eval_microbatch", "export", "fp16",
-        "gradient_checkpointing", "learning_rate", "loss", "lora_alpha", "lora_dropout", "packing", "save_only_model",
-        "save_total_limit", "seed", "targets", "warmup",
-    }
-)  # fmt: skip
+MOVES_WEIGHTS = frozenset({"fp8", "offload", "parameter_dtype", "reshard_after_forward", "shard_ranks", "sharding"})
+"""Options of the recipe that divide weights among GPUs, take them off the card, or hold them in fewer bits."""
+NEUTRAL_TRAINING_OPTIONS = (frozenset(KNOWN) - MOVES_WEIGHTS) | WITHOUT_MEMORY | {"checkpoint", "eval", "export"}
 ON_GPU_CACHES = ("dynamic", "static", "quantized")
 FOUR_BIT_METHODS = ("qlora",)
 
@@ -56,16 +55,23 @@ def open_options(card: Card) -> tuple[str, ...]:
     found = [f"engine.options.{name}" for name, value in engine.items() if not _is_neutral(plain_name(name), value)]
     training = card.training
     if training is not None:
-        found += [f"training.{name}" for name in training.options if plain_name(name) not in NEUTRAL_TRAINING_OPTIONS]
+        found += [f"training.{name}" for name in training.options if _option(name) not in NEUTRAL_TRAINING_OPTIONS]
         if training.method in FOUR_BIT_METHODS and card.weights.format is None:
             found.append("training.method")
     return tuple(found)
 
 
+def _option(name: str) -> str:
+    """The option of the recipe that a name stands for."""
+    plain = plain_name(name)
+    return SPELLINGS[plain].option if plain in SPELLINGS else plain
+
+
 def _is_neutral(name: str, value: object) -> bool:
     """An option whose effect is known; of the cache classes of transformers, those that stay on the GPU."""
     plain = name.removeprefix("no_")
-    return plain in NEUTRAL_ENGINE_OPTIONS or (name == "cache_implementation" and value in ON_GPU_CACHES)
+    is_known = plain in NEUTRAL_ENGINE_OPTIONS or name in LIBRARIES
+    return is_known or (name == "cache_implementation" and value in ON_GPU_CACHES)
 
 
 def option_notes(card: Card) -> tuple[Message, ...]:

@@ -42,6 +42,7 @@ from capienza.units import Range
 if TYPE_CHECKING:
     from capienza.predict.llama_served import LlamaAnswer
     from capienza.predict.served import EngineAnswer
+    from capienza.predict.training.answer import TrainingAnswer
 
     Answer = EngineAnswer | LlamaAnswer
 
@@ -87,15 +88,20 @@ def build_ledger(
     devices: tuple[str, ...] | None = None,
     answer: Answer | None = None,
     gpu: GpuFacts = NO_GPU,
+    training: TrainingAnswer | None = None,
 ) -> Ledger:
     """The ledger of one copy of the model on `gpus` GPUs, or of only those of them that `devices` names.
 
     `answer` is what the card's engine takes (`ask_engine`); without one its entries are unknown. `gpu` is what is known
-    of each: an engine may hold the weights in a larger format on it.
+    of each: an engine may hold the weights in a larger format on it. `training` is what a training holds
+    (`ask_training`), where it was asked for before.
 
     Raises `InputError` when the card asks for a format that cannot be computed for this model.
     """
     devices = devices or tuple(f"gpu:{index}" for index in range(gpus))
+    training = training or ask_training(card, model, gpus)
+    if training is not None:
+        training = training.on(gpu)
     phases = TRAINING_PHASES if card.task == "fine-tuning" else INFERENCE_PHASES
     missing = TRAINING_MISSING if card.task == "fine-tuning" else INFERENCE_MISSING
     weights = weights_on(model, card.weights.format, held_as(card, model, gpu))
@@ -106,7 +112,12 @@ def build_ledger(
             entries.extend(_conversion(card, model, device))
             continue
         whole = weights_entry(weights, device, gpus, phases)
+        if training is not None:
+            whole = training.weights(whole)
         entries.append(_provable(whole, card, model, _doubt(WEIGHTS, card)))
+        if training is not None:
+            entries.extend(training.entries(device))
+            continue
         entries.extend(_conversion(card, model, device))
         if card.task == "inference":
             entries.extend(_provable(entry, card, model, "cache") for entry in cache_entries(card, model, device, gpus))
@@ -152,6 +163,18 @@ def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> A
     from capienza.predict.served import engine_answer
 
     return engine_answer(card, model, gpus, gpu, cache_format(card, model))
+
+
+def ask_training(card: Card, model: Model, gpus: int) -> TrainingAnswer | None:
+    """What the card's training holds on any GPU; None for another task, or where what it depends on is open.
+
+    Raises `InputError` for choices that contradict each other or the model, with the card's line.
+    """
+    if card.task != "fine-tuning":
+        return None
+    from capienza.predict.training.answer import training_answer
+
+    return training_answer(card, model, gpus)
 
 
 def _doubt(name: str, card: Card) -> Doubt | None:

@@ -3,7 +3,7 @@
 Each is a list of entries with formula and source, one copy of the model, in all. Disk holds what is stored together:
 the model's files, what is written while it is trained, the export, and what the card says of data. A need that nobody
 can compute is an unknown entry: its total reads "at least".
-Sources: sizes of the files and their headers; `predict.training_state` for what training writes.
+Sources: sizes of the files and their headers; `predict.training.saved` for what training writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from capienza.ledger.phase import Phase
 from capienza.predict.host_memory import ram_entries
 from capienza.predict.model import Model, stored_format
 from capienza.predict.options import open_options, without_floor
-from capienza.predict.training_state import is_adapted, needed_fields, option, trained
+from capienza.predict.training.saved import is_adapted, needed_fields, option, saved
 from capienza.predict.unknowns import A_RULE, STATED_INPUT, is_stated, unknown_entry
 from capienza.predict.weights import FROM_FIELD, FROM_HEADERS, weight_bytes
 from capienza.units import Range
@@ -55,6 +55,8 @@ CHECKPOINT = template(
 )
 EXPORT = template("predict.formula-export", "whole weights in {format}: {formula}")
 EXPORT_ADAPTER = template("predict.formula-export-adapter", "the adapters alone: {trained}")
+WHOLE = ("merge", "full_state")
+"""Whole weights in the format that they are stored in."""
 FROM_RECIPE = template("predict.from-recipe", "the card's training recipe")
 READ_VOLUME = template(
     "predict.proof-volume",
@@ -148,15 +150,12 @@ def _checkpoints(card: Card, model: Model) -> list[Entry]:
     if option(card, "checkpoint") == NONE:
         return []
     phases = (Phase.CHECKPOINT,)
-    found = trained(card, model)
+    found = saved(card, model)
     if found is None:
         return [_unknown("checkpoint_files", phases, DISK, _open_fields(card))]
     only_model = as_flag(option(card, "save_only_model"))
     states = Range.exact(0) if only_model is True else found.states
-    entries = []
-    if states is None:
-        entries.append(_unknown("checkpoint_states", phases, DISK, _unstated(card, "training.optimizer")))
-        states = Range.exact(0)
+    entries: list[Entry] = []
     kept = str(option(card, KEPT) or "")
     number = int(kept) if kept.isdecimal() and int(kept) > 0 else None
     # Only a card that says so proves that the states are saved as well.
@@ -184,13 +183,13 @@ def _export(card: Card, model: Model) -> list[Entry]:
     if stated is None:
         return [_unknown("export_files", phases, DISK, ("training.export",))]
     if stated == ADAPTER:
-        found = trained(card, model) if is_adapted(card) else None
+        found = saved(card, model) if is_adapted(card) else None
         if found is None:
             return [_unknown("export_files", phases, DISK, _open_fields(card))]
         formula = EXPORT_ADAPTER(trained=found.formula)
         return [_entry("export_files", phases, _as_proved(found.weights, card), formula, FROM_RECIPE())]
     try:
-        whole = weight_bytes(model, str(stated))
+        whole = weight_bytes(model, None if stated in WHOLE else str(stated))
     except InputError:  # the layers are not known, which the model's own notes say
         return [_unknown("export_files", phases, DISK, ("model layers",))]
     amount = Range(whole.total_bytes, whole.expected_bytes, whole.expected_bytes)

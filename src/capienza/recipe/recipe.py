@@ -59,7 +59,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True):
     `quantised` names the format of the base's linear modules. `autocast` None: every operation in its own format.
     `widens_rest`: what is not quantised is taken up to fp32 before training (PEFT's k-bit preparation); `widens_norms`
     leaves that to the norms. `widens_outputs`: the logits are copied to fp32 on their way out (accelerate).
-    `fp8`: linear modules multiply in fp8.
+    `fp8`: linear modules multiply in fp8. `master`: the optimizer keeps one more copy of the trained weights, in it.
     """
 
     base: Dtype
@@ -71,6 +71,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True):
     widens_norms: bool = False
     widens_outputs: bool = False
     fp8: bool = False
+    master: Dtype | None = None
 
 
 class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +157,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """One training run on one rank's view. `tokens` and `microbatch` are of one pass; padded rows are full rows.
 
     `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
-    attention mask. `left_out` are options of the card that change no figure here, `origins` what every field rests on.
+    attention mask. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
+    minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
+    in the framework's month. `left_out` are options of the card that change no figure here, `origins` what every field
+    rests on.
     """
 
     framework: str
@@ -182,6 +186,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     parallel: Parallel = Parallel()
     preference: Preference | None = None
     allocator: str | None = None
+    added_tokens: int = 0
+    libraries: tuple[tuple[str, str], ...] = ()
     left_out: tuple[Message, ...] = ()
     origins: tuple[Origin, ...] = ()
 

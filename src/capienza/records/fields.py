@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from capienza.card.fields import MAX_COUNT, MAX_GPUS, MAX_TOKENS, ROOT, Field, by_parent
+from capienza.card.field import Field
+from capienza.card.fields import MAX_COUNT, MAX_GPUS, MAX_TOKENS, ROOT, by_parent
 from capienza.card.kinds import PROSE, WEIGHT_FORMAT, Kind, choice, text, whole
 from capienza.card.moments import MOMENT, ZONE
 from capienza.evidence.claims import DOCUMENT_SOURCES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from capienza.card.fields import Field
+from capienza.card.field import Field
 from capienza.errors import phrase
 from capienza.records.classes import CLASSES, may_have
 from capienza.records.fields import CHILDREN

@@ -7,22 +7,25 @@ from typing import Any
 from capienza.card.model import Card
 from capienza.errors import Message
 from capienza.i18n.translator import Say
+from capienza.recipe.recipe import Recipe
 from capienza.report.blocks import Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import TASK_LABELS, label
 from capienza.report.messages import message_data, sentence
+from capienza.report.recipe import recipe_blocks, recipe_data
 from capienza.report.tool import TOOL
 
 CARD_SCHEMA = "capienza.card/1"
 
 
-def card_data(card: Card, findings: tuple[Message, ...] = ()) -> dict[str, Any]:
+def card_data(card: Card, findings: tuple[Message, ...] = (), recipe: Recipe | None = None) -> dict[str, Any]:
     """The card as it was understood: sizes in bytes, dates with their offset; `findings` do not make it unusable."""
     found = [message_data(finding) for finding in findings]
-    return {"schema": CARD_SCHEMA, "tool": TOOL, "ok": True, "findings": found, "card": card}
+    data = {"schema": CARD_SCHEMA, "tool": TOOL, "ok": True, "findings": found, "card": card}
+    return data if recipe is None else data | {"recipe": recipe_data(recipe)}
 
 
-def card_document(card: Card, findings: tuple[Message, ...], say: Say) -> Document:
-    """What the card requires, which requirements it does not state, and what its model contradicts."""
+def card_document(card: Card, findings: tuple[Message, ...], say: Say, recipe: Recipe | None = None) -> Document:
+    """What the card requires, which requirements it does not state, what its model contradicts, and its recipe."""
     requirements = {
         say("required tokens"): card.tokens.required,
         say("concurrency") if card.task == "inference" else say("microbatch"): card.concurrency
@@ -49,6 +52,7 @@ def card_document(card: Card, findings: tuple[Message, ...], say: Say) -> Docume
         ),
         Table(columns=(say("requirement"), say("state")), rows=rows),
         *([Items(tuple(sentence(finding, say) for finding in findings))] if findings else []),
+        *(recipe_blocks(recipe, say) if recipe is not None else ()),
     )
 
 

@@ -64,6 +64,16 @@ ENTRY_LABELS = {
     "deferred_frees": mark("blocks that wait for a stream"),
     "rounding": mark("rounding to blocks"),
     "cached": mark("cached by the allocator"),
+    "widened_weights": mark("weights taken up to fp32"),
+    "untied_head": mark("second copy of the head"),
+    "trained_copies": mark("modules trained whole"),
+    "managed_states": mark("optimizer states, paged"),
+    "kept_outputs": mark("outputs that the loop keeps"),
+    "pass_temporaries": mark("temporaries of the pass"),
+    "reference_model": mark("reference model"),
+    "reward_model": mark("reward model"),
+    "rollout_engine": mark("engine that writes completions"),
+    "measured_spread": mark("spread of measured cases"),
 }
 
 INPUT_LABELS = {
@@ -76,6 +86,7 @@ INPUT_LABELS = {
 NEED_LABELS = {
     "the communication library's settings and links": mark("the communication library's settings and links"),
     "how far the streams are behind": mark("how far the streams are behind"),
+    "a reading on the card": mark("a reading on the card"),
     "model layers": mark("the model's layers"),
     "stored files": mark("the files of the model, or their number format"),
     "a rule that this version does not have": mark("a rule that this version does not have"),

@@ -22,6 +22,7 @@ from capienza.report.messages import sentence
 from capienza.units import Range
 
 LEDGER_DECIMALS = 3
+MANY_PHASES = 4
 
 
 def size_document(sizing: Sizing, say: Say) -> Document:
@@ -38,6 +39,10 @@ def size_document(sizing: Sizing, say: Say) -> Document:
         from capienza.report.engine import engine_blocks
 
         blocks += engine_blocks(sizing.answer, say)
+    if sizing.training is not None:
+        from capienza.report.training import training_blocks
+
+        blocks += training_blocks(sizing.training, sizing.ledger, sizing.worst_device(), say)
     if sizing.fit is not None:
         blocks += fit_blocks(sizing.fit, sizing, say)
     blocks += missing_blocks(sizing, say)
@@ -126,10 +131,13 @@ def ledger_table(sizing: Sizing, say: Say) -> Table:
 
 
 def phases_text(entry: Entry, everywhere: set[Phase], say: Say) -> str:
-    """The phases in the order of a run."""
-    return (
-        say("all") if set(entry.phases) == everywhere else ", ".join(phase for phase in Phase if phase in entry.phases)
-    )
+    """The phases in the order of a run; of nearly all, those that are left out."""
+    missing = everywhere - set(entry.phases)
+    if not missing:
+        return say("all")
+    if len(missing) == 1 and len(everywhere) > MANY_PHASES:
+        return say("all but {phases}", phases=missing.pop())
+    return ", ".join(phase for phase in Phase if phase in entry.phases)
 
 
 def alike_entries(ledger: Ledger) -> list[tuple[Entry, str]]:
@@ -338,7 +346,24 @@ def needs_text(entry: Entry, say: Say) -> str:
 
 
 def explain_document(card: str, entries: tuple[Entry, ...], say: Say) -> Document:
-    """One entry, as every GPU has it: formula with its numbers, values with their origin, source."""
+    """One entry, as every GPU has it: formula with its numbers, values with their origin, source.
+
+    Where its amount differs from phase to phase, one table each.
+    """
+    blocks: list[Block] = [Heading(f"{card}: {say(label(ENTRY_LABELS, entries[0].name))}", 1)]
+    seen: dict[tuple[object, ...], list[Entry]] = {}
+    for entry in entries:
+        seen.setdefault((entry.phases, entry.device) if len(_phases(entries)) > 1 else (), []).append(entry)
+    for same in seen.values():
+        blocks += _explained(tuple(same), say)
+    return tuple(blocks)
+
+
+def _phases(entries: tuple[Entry, ...]) -> set[tuple[Phase, ...]]:
+    return {entry.phases for entry in entries}
+
+
+def _explained(entries: tuple[Entry, ...], say: Say) -> list[Block]:
     entry = entries[0]
     floor, expected, ceiling = range_cells(entry.amount, say)
     facts = [
@@ -359,11 +384,8 @@ def explain_document(card: str, entries: tuple[Entry, ...], say: Say) -> Documen
             (say("proof expected"), say.message(entry.expected_proof)),
             (say("what to do"), say.hint(entry.expected_proof)),
         ]
-    blocks: list[Block] = [
-        Heading(f"{card}: {say(label(ENTRY_LABELS, entry.name))}", 1),
-        Table(columns=(say("what"), say("value")), rows=tuple(facts)),
-    ]
+    blocks: list[Block] = [Table(columns=(say("what"), say("value")), rows=tuple(facts))]
     if entry.inputs:
         rows = tuple((say(label(INPUT_LABELS, i.name)), str(i.value), say.message(i.source)) for i in entry.inputs)
         blocks.append(Table(columns=(say("input"), say("value"), say("from")), rows=rows, numeric=(1,)))
-    return tuple(blocks)
+    return blocks

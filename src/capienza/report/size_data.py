@@ -45,6 +45,7 @@ def size_data(sizing: Sizing) -> dict[str, Any]:
         "conservative_envelope": total_data(ledger.conservative_envelope()),
         "server": _server_data(sizing),
         "engine": _engine_data(sizing),
+        "training": _training_data(sizing),
         "fit": None if sizing.fit is None else fit_data(sizing.fit),
     }
 
@@ -55,6 +56,14 @@ def _server_data(sizing: Sizing) -> dict[str, Any] | None:
     from capienza.report.server import server_data
 
     return server_data(sizing.volumes)
+
+
+def _training_data(sizing: Sizing) -> dict[str, Any] | None:
+    if sizing.training is None:
+        return None
+    from capienza.report.training import training_data
+
+    return training_data(sizing.training, sizing.ledger)
 
 
 def _engine_data(sizing: Sizing) -> dict[str, Any] | None:

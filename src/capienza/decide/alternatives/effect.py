@@ -13,6 +13,7 @@ import msgspec
 
 from capienza.decide.alternatives.predicted import Pool, Predicted
 from capienza.ledger.ledger import Total
+from capienza.ledger.counters import CONTEXT
 from capienza.ledger.phase import Phase
 
 Relation = Literal["lowers", "gives_room", "unknown", "does_not_touch", "raises"]
@@ -41,7 +42,7 @@ class PhaseEffect(msgspec.Struct, frozen=True, kw_only=True):
         """The difference of the entries that are known."""
         if self.before is None or self.after is None:
             return 0
-        return self.after.amount.expected - self.before.amount.expected
+        return self.after.need_bytes - self.before.need_bytes
 
 
 def effects_of(
@@ -62,7 +63,7 @@ def size_of(
     one = next((effect for effect in effects if effect.phase == failed and effect.before is not None), None)
     if one is not None:
         return one.difference_bytes, one.known_bytes
-    known = 0 if not after.peaks else after.peak.amount.expected - before.peak.amount.expected
+    known = 0 if not after.peaks else after.peak.need_bytes - before.peak.need_bytes
     return None if any(effect.difference_bytes is None for effect in effects) else known, known
 
 
@@ -130,8 +131,10 @@ def relation_to(phase: Phase, before: Predicted, after: Predicted, effects: tupl
 
 
 def _gives_room(phase: Phase, before: Predicted, after: Predicted) -> bool:
-    if before.margin_bytes is not None and after.margin_bytes is not None:
-        gain, saved = after.margin_bytes - before.margin_bytes, before.peak.amount.expected - after.peak.amount.expected
+    # What was computed before and no longer is may take all the room; a context alone is small beside a capacity.
+    is_comparable = set(after.peak.missing) <= {*before.peak.missing, CONTEXT}
+    if before.margin_bytes is not None and after.margin_bytes is not None and is_comparable:
+        gain, saved = after.margin_bytes - before.margin_bytes, before.peak.need_bytes - after.peak.need_bytes
         if gain > max(0, saved):
             return True  # another card: the capacity grew, and by more than the need
     return (phase in IN_THE_POOL and _pool_gains(before.pool, after.pool)) or (
@@ -150,7 +153,7 @@ def _effect(
     open_names = (was ^ will_be) | (was & touches)
     named = [name for name in (*before.missing, *after.missing) if name in open_names]
     lacking = tuple(dict.fromkeys((*lacks, *named)))
-    difference = None if lacking else after.amount.expected - before.amount.expected
+    difference = None if lacking else after.need_bytes - before.need_bytes
     return PhaseEffect(phase=phase, before=before, after=after, difference_bytes=difference, lacking=lacking)
 
 

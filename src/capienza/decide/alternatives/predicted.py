@@ -28,12 +28,13 @@ from capienza.predict.combination import combination_of
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.model import Model, resident_format
 from capienza.predict.resident import rule_outcomes
-from capienza.predict.sizing import ask_engine, build_ledger, cache_format
+from capienza.predict.sizing import ask_engine, ask_training, build_ledger, cache_format
 from capienza.truth import Truth
 from capienza.units import NOTHING, Range
 
 if TYPE_CHECKING:
     from capienza.predict.sizing import Answer
+    from capienza.predict.training.answer import TrainingAnswer
 
 NO_CLAIM = GpuClaim(name_raw="-")
 
@@ -76,14 +77,19 @@ def predictor(card: Card, model: Model, margin_bytes: int) -> Predict:
     The function raises `InputError` for a card that the engine or the model refuses.
     """
     made: dict[tuple[int, GpuFacts], tuple[Answer | None, Ledger]] = {}
+    trainings: dict[int, TrainingAnswer | None] = {}
     combination = combination_of(card, model)
     subjects = frozenset[str]() if combination is None else combination.subjects
 
     def predict(gpu: Gpu | None, gpus: int) -> Predicted:
-        facts = NO_GPU if gpu is None or card.engine is None else gpu.facts
+        is_training = card.task == "fine-tuning"
+        facts = NO_GPU if gpu is None or (card.engine is None and not is_training) else gpu.facts
         if (gpus, facts) not in made:
             answer = ask_engine(card, model, gpus, facts)
-            made[gpus, facts] = answer, build_ledger(card, model, gpus, answer=answer, gpu=facts)
+            if gpus not in trainings:
+                trainings[gpus] = ask_training(card, model, gpus)
+            ledger = build_ledger(card, model, gpus, answer=answer, gpu=facts, training=trainings[gpus])
+            made[gpus, facts] = answer, ledger
         answer, ledger = made[gpus, facts]
         peak = ledger.predicted_peak(worst_device(ledger))
         refused, doubts = _ruled(rule_outcomes(card, model, facts))
@@ -128,7 +134,8 @@ def _peaks(ledger: Ledger) -> dict[Phase, Total]:
     for phase in ledger.phases:
         totals = [ledger.peak(phase, device) for device in ledger.gpus]
         amount: Range = reduce(Range.largest, (total.amount for total in totals), NOTHING)
-        found[phase] = Total(amount, tuple(dict.fromkeys(name for total in totals for name in total.missing)))
+        missing = tuple(dict.fromkeys(name for total in totals for name in total.missing))
+        found[phase] = Total(amount, missing, amount.expected - max(total.need_bytes for total in totals))
     return found
 
 

@@ -15,7 +15,7 @@ from capienza.decide.alternatives.levers.texts import ALREADY, NO_ENGINE, NOT_SE
 from capienza.decide.alternatives.scene import Scene
 from capienza.errors import InputError, template
 from capienza.predict.model import Model, stored_format
-from capienza.predict.training_state import is_adapted
+from capienza.predict.training.saved import is_adapted
 from capienza.predict.weights import weight_bytes
 
 IN_THE_FILE = template(

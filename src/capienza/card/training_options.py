@@ -1,0 +1,260 @@
+"""Every option of the training recipe that is understood, once: what it means, what it takes, how frameworks spell it.
+
+The card keeps all of them in `Training.options`; a spelling of a framework's own (`lora_alpha`, `bf16: true`) is
+translated by the recipe. Spellings are those of transformers 5.24, TRL 1.16, PEFT 0.21, axolotl 0.12,
+LLaMA-Factory 0.9, ms-swift 3.12 and torchtune 0.6.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from capienza.card.kinds import Kind, text
+from capienza.card.model import Scalar
+from capienza.card.training_kinds import FLAG, NAMES, amount, count, words
+
+DTYPES = ("bf16", "fp16", "fp32")
+LONGEST = 10**9
+
+
+class TrainingOption(msgspec.Struct, frozen=True):
+    """One option. `is_common`: it stands in the card that `card new` writes."""
+
+    name: str
+    kind: Kind
+    description: str
+    example: str
+    is_common: bool = False
+
+
+OPTIONS: tuple[TrainingOption, ...] = (
+    TrainingOption(
+        "objective",
+        words("sft", "dpo", "grpo"),
+        "What the loss compares: next tokens, pairs of answers, or groups of answers.",
+        "sft",
+    ),
+    TrainingOption(
+        "alpha", amount(0, 10**6, "of at least 0"), "Alpha of the adapters: it changes no memory.", "32", True
+    ),
+    TrainingOption(
+        "targets",
+        NAMES,
+        "The modules with adapters: the ends of their names, or all-linear.",
+        "[q_proj, k_proj, v_proj, o_proj]",
+        True,
+    ),
+    TrainingOption(
+        "dropout", amount(0, 1, "from 0, below 1", open_end=True), "Dropout in front of the adapters.", "0.05", True
+    ),
+    TrainingOption(
+        "modules_to_save", NAMES, "Modules that are trained whole, as a copy beside the frozen one.", "[lm_head]"
+    ),
+    TrainingOption("dora", FLAG, "Adapters with a magnitude of their own (DoRA), as method: dora says too.", "true"),
+    TrainingOption("adapter_dtype", words(*DTYPES), "The number format of the adapters.", "fp32"),
+    TrainingOption(
+        "optimizer_run",
+        words("foreach", "fused", "loop"),
+        "How the optimizer walks the parameters: all at once, in one kernel, or one by one.",
+        "fused",
+    ),
+    TrainingOption(
+        "optimizer_states",
+        words("parameter", "fp32", "8bit", "4bit"),
+        "The format of the optimizer's states; parameter is that of the weights.",
+        "8bit",
+    ),
+    TrainingOption(
+        "optimizer_library",
+        words("torch", "bitsandbytes", "torchao", "transformers"),
+        "The library whose optimizer runs.",
+        "bitsandbytes",
+    ),
+    TrainingOption("paged", FLAG, "Optimizer states in managed memory, moved by the driver.", "true"),
+    TrainingOption("optimizer_in_backward", FLAG, "Each weight is updated as soon as its gradient is there.", "true"),
+    TrainingOption("momentum", amount(0, 1, "from 0 to 1"), "Momentum of SGD and RMSprop.", "0.9"),
+    TrainingOption("projection_rank", count(), "Rank of the projected states of GaLore and APOLLO.", "128"),
+    TrainingOption(
+        "mixed_precision",
+        words("none", "no", "bf16", "fp16"),
+        "The format of automatic mixed precision (autocast); none runs in the format of the weights.",
+        "bf16",
+        True,
+    ),
+    TrainingOption("trained_dtype", words(*DTYPES), "The number format of weights that are trained.", "fp32"),
+    TrainingOption("master_weights", FLAG, "The optimizer keeps a copy in fp32 of weights that are narrower.", "true"),
+    TrainingOption("fp8", FLAG, "Linear modules multiply in fp8.", "true"),
+    TrainingOption(
+        "kbit_upcast",
+        words("none", "norms", "rest"),
+        "What of a quantised base is taken up to fp32: nothing, the norms, or all that is not quantised.",
+        "norms",
+    ),
+    TrainingOption("fp32_outputs", FLAG, "The logits are copied to fp32 as they leave the model.", "true"),
+    TrainingOption(
+        "gradient_checkpointing",
+        words("none", "no", "off", "full", "selective", "offload", "unsloth", flags=True),
+        "What is computed again in the backward pass instead of being kept; offload keeps the layers' inputs in main "
+        "memory.",
+        "full",
+        True,
+    ),
+    TrainingOption("activation_offloading", FLAG, "What is kept for the backward pass waits in main memory.", "true"),
+    TrainingOption("reentrant", FLAG, "The older, reentrant form of gradient checkpointing.", "false"),
+    TrainingOption(
+        "attention",
+        words("sdpa", "eager", "flash_attention_2", "flash_attention_3", "xformers"),
+        "The implementation of attention.",
+        "sdpa",
+        True,
+    ),
+    TrainingOption(
+        "kernels",
+        words("transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan"),
+        "Whose code runs norms, rotary positions and the gated product.",
+        "liger",
+    ),
+    TrainingOption(
+        "loss",
+        words("full", "fused", "fused_linear", "chunked", "liger", "cce"),
+        "How logits become a loss: all at once, in one kernel, or never whole (liger, cce, chunked).",
+        "chunked",
+        True,
+    ),
+    TrainingOption("loss_type", text(60), "The loss by TRL's own name.", "nll"),
+    TrainingOption("loss_fp32", FLAG, "The loss copies the logits to fp32.", "true"),
+    TrainingOption("loss_shift_copy", FLAG, "The loss copies the logits once more to shift them.", "false"),
+    TrainingOption("loss_chunk", count(), "Tokens of one piece of a chunked loss.", "256"),
+    TrainingOption("loss_chunks", count(), "Pieces of a chunked loss.", "8"),
+    TrainingOption("keep_outputs", FLAG, "The program holds the model's outputs during the backward pass.", "false"),
+    TrainingOption("packing", FLAG, "Several short sequences fill one row.", "true", True),
+    TrainingOption("packing_strategy", text(60), "How TRL packs.", "bfd"),
+    TrainingOption("padding_free", FLAG, "A batch is one row without padding.", "true"),
+    TrainingOption("padding_mask", FLAG, "The batch holds an attention mask.", "true"),
+    TrainingOption(
+        "eval_microbatch", count(0, 10**6), "Sequences of one evaluation pass; 0 evaluates nothing.", "8", True
+    ),
+    TrainingOption("eval_keeps_logits", FLAG, "Evaluation keeps the logits of all rows on the GPU.", "false"),
+    TrainingOption("eval_generates", count(0, LONGEST), "Tokens that evaluation generates.", "0"),
+    TrainingOption(
+        "max_grad_norm",
+        amount(0, 10**9, "of at least 0", or_none=True),
+        "The norm that gradients are clipped to; none or 0 clips nothing.",
+        "1.0",
+    ),
+    TrainingOption("compile", FLAG, "The model is compiled.", "false"),
+    TrainingOption(
+        "sharding",
+        words("none", "ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3"),
+        "How data parallel GPUs share weights, gradients and states; placement.data_parallel says how many they are.",
+        "fsdp2",
+        True,
+    ),
+    TrainingOption("shard_ranks", count(1, 1024), "GPUs that share one copy of what is sharded.", "8"),
+    TrainingOption("parameter_dtype", words(*DTYPES), "The format in which FSDP gathers weights.", "bf16"),
+    TrainingOption("reduce_dtype", words(*DTYPES), "The format in which FSDP adds up gradients.", "fp32"),
+    TrainingOption("reshard_after_forward", FLAG, "FSDP frees gathered weights between forward and backward.", "true"),
+    TrainingOption(
+        "offload",
+        words("none", "optimizer", "parameters", "cpu"),
+        "What waits in main memory: the optimizer's states, or the parameters as well.",
+        "optimizer",
+    ),
+    TrainingOption("bucket_elements", count(), "Elements of one communication bucket.", "500000000"),
+    TrainingOption("gradient_as_bucket_view", FLAG, "DDP's buckets are the gradients themselves.", "false"),
+    TrainingOption(
+        "reference",
+        words("none", "model", "adapter_off", "precomputed"),
+        "The reference of preference learning: a second model, the same without adapters, or figures from before.",
+        "adapter_off",
+    ),
+    TrainingOption("beta", amount(0, 10**6, "of at least 0"), "Weight of the distance from the reference.", "0.1"),
+    TrainingOption("reward_model", text(200), "A model that gives rewards, by id or path.", "org/reward-model"),
+    TrainingOption(
+        "rollout",
+        words("none", "transformers", "vllm_colocate", "vllm_server"),
+        "What writes the completions of reinforcement learning.",
+        "vllm_colocate",
+    ),
+    TrainingOption("use_vllm", FLAG, "Completions are written by vLLM.", "true"),
+    TrainingOption("vllm_mode", words("colocate", "server"), "Where TRL's vLLM runs.", "colocate"),
+    TrainingOption(
+        "rollout_share", amount(0, 1, "from 0 to 1"), "The share of the card that a colocated engine takes.", "0.3"
+    ),
+    TrainingOption("rollout_sleeps", FLAG, "The colocated engine gives its memory back during the update.", "true"),
+    TrainingOption("group", count(1, 10**6), "Completions of each prompt.", "8"),
+    TrainingOption("prompt_tokens", count(1, LONGEST), "The longest prompt of reinforcement learning.", "512"),
+    TrainingOption("completion_tokens", count(1, LONGEST), "The longest completion of reinforcement learning.", "512"),
+)
+
+KNOWN: dict[str, TrainingOption] = {option.name: option for option in OPTIONS}
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """A framework's own name for an option. `values` translates what is written; None keeps it.
+
+    A value in `weak` yields to any other spelling: `fp16: false` says nothing against `bf16: true`.
+    """
+
+    option: str
+    values: dict[Scalar, Scalar] | None = None
+    weak: tuple[Scalar, ...] = ()
+
+
+def _same(option: str, *names: str) -> dict[str, Spelling]:
+    return {name: Spelling(option) for name in names}
+
+
+def _flag(option: str, on: Scalar, off: Scalar) -> Spelling:
+    return Spelling(option, {True: on, False: off}, (False,))
+
+
+SPELLINGS: dict[str, Spelling] = {
+    **_same("rank", "r", "lora_r", "lora_rank"),
+    **_same("alpha", "lora_alpha"),
+    **_same("dropout", "lora_dropout"),
+    **_same("targets", "target_modules", "lora_target_modules", "lora_target"),
+    "lora_target_linear": Spelling("targets", {True: "all-linear"}),
+    **_same("modules_to_save", "lora_modules_to_save", "additional_target"),
+    "use_dora": Spelling("dora"),
+    **_same("optimizer", "optim"),
+    **_same("optimizer_in_backward", "optimizer_in_bwd"),
+    "bf16": _flag("mixed_precision", "bf16", "none"),
+    "fp16": _flag("mixed_precision", "fp16", "none"),
+    **_same(
+        "gradient_checkpointing", "activation_checkpointing", "enable_activation_checkpointing",
+        "use_gradient_checkpointing",
+    ),
+    **_same("activation_offloading", "enable_activation_offloading"),
+    **_same("reentrant", "use_reentrant"),
+    **_same("attention", "attn_implementation", "attn_impl"),
+    "flash_attention": Spelling("attention", {True: "flash_attention_2", False: "sdpa"}, (False,)),
+    "xformers_attention": Spelling("attention", {True: "xformers", False: "sdpa"}, (False,)),
+    "eager_attention": Spelling("attention", {True: "eager", False: "sdpa"}, (False,)),
+    "flash_attn": Spelling("attention", {"fa2": "flash_attention_2", "sdpa": "sdpa", "disabled": "eager"}),
+    "use_liger_kernel": _flag("kernels", "liger", "transformers"),
+    "use_liger": _flag("kernels", "liger", "transformers"),
+    "enable_liger_kernel": _flag("kernels", "liger", "transformers"),
+    **_same("loss_chunks", "num_output_chunks"),
+    **_same("packing", "sample_packing", "packed"),
+    **_same("eval_microbatch", "per_device_eval_batch_size", "eval_batch_size"),
+    "prediction_loss_only": Spelling("eval_keeps_logits", {True: False, False: True}),
+    **_same("max_grad_norm", "gradient_clipping", "clip_grad_norm", "max_norm"),
+    **_same("compile", "torch_compile"),
+    **_same("sharding", "parallelism"),
+    "zero_stage": Spelling("sharding", {0: "none", 1: "zero1", 2: "zero2", 3: "zero3"}),
+    "deepspeed": Spelling("sharding", {"zero1": "zero1", "zero2": "zero2", "zero3": "zero3"}),
+    "fsdp_version": Spelling("sharding", {1: "fsdp1", 2: "fsdp2"}),
+    "offload_optimizer": Spelling("offload", {"cpu": "optimizer", True: "optimizer", "none": "none", False: "none"},
+                                  ("none", False)),
+    "offload_param": Spelling("offload", {"cpu": "parameters", True: "parameters", "none": "none", False: "none"},
+                              ("none", False)),
+    **_same("bucket_elements", "reduce_bucket_size"),
+    "precompute_ref_log_probs": Spelling("reference", {True: "precomputed"}),
+    **_same("rollout_share", "vllm_gpu_memory_utilization"),
+    **_same("rollout_sleeps", "vllm_enable_sleep_mode"),
+    **_same("group", "num_generations"),
+    **_same("prompt_tokens", "max_prompt_length"),
+    **_same("completion_tokens", "max_completion_length"),
+}  # fmt: skip
+"""Other names of options, in plain spelling."""

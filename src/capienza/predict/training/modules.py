@@ -1,0 +1,85 @@
+"""The tensors of a model as the training program makes them: one for each module of the release that runs.
+
+Legend: E experts, I their inner size, h hidden size. transformers 5 fuses the experts of a layer into two tensors
+[E, 2 I, h] and [E, h, I]; before, each expert had three linear modules of its own, which a quantisation and adapters
+took like any other. Sources: transformers 4.48 modeling_mixtral.py, modeling_qwen2_moe.py; 5.24 the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from capienza.architecture.model import Architecture, Parameter, Role
+from capienza.predict.training.releases import release
+from capienza.recipe.recipe import Recipe
+
+FUSED_SINCE = (5,)
+ALWAYS_FUSED = frozenset({"dbrx", "gpt_oss", "granitemoe", "jetmoe", "llama4_text"})
+"""Models whose experts were fused in every release."""
+NUMBERED = frozenset({"mixtral", "phimoe", "minimax"})
+"""Models whose experts' modules are called w1, w2 and w3."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One tensor of the unquantised model, `count` times over (the experts of a layer are alike).
+
+    `shape` is [out, in], with `transposed` [in, out]; fused experts have a dimension more in front.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    role: Role
+    layer: int | None
+    transposed: bool = False
+    count: int = 1
+
+    @property
+    def elements(self) -> int:
+        """Elements of one of them."""
+        product = 1
+        for size in self.shape:
+            product *= size
+        return product
+
+    @property
+    def module(self) -> str:
+        """The last name of the module that it belongs to: what an adapter's target names."""
+        return self.name.removesuffix(".weight").rpartition(".")[2] if self.is_linear else ""
+
+    @property
+    def is_linear(self) -> bool:
+        """Is it the matrix of a module?"""
+        return len(self.shape) == 2 and self.name.endswith(".weight") and self.role not in ("norm", "position")
+
+
+def pieces(architecture: Architecture, recipe: Recipe) -> tuple[Piece, ...]:
+    """All the tensors that the program holds as parameters, a tied head once."""
+    is_apart = architecture.model_type not in ALWAYS_FUSED and release(recipe, "transformers") < FUSED_SINCE
+    made: list[Piece] = []
+    for one in architecture.parameters:
+        if is_apart and one.role == "expert" and len(one.shape) == 3 and not one.transposed:
+            made.extend(_experts(one, architecture.model_type))
+        else:
+            shape = one.shape
+            if recipe.added_tokens and one.role in ("embedding", "head") and one.shape[0] == architecture.vocab_size:
+                shape = (one.shape[0] + recipe.added_tokens, *one.shape[1:])
+            made.append(Piece(one.name, shape, one.role, one.layer, one.transposed))
+    return tuple(made)
+
+
+def stored_buffers(architecture: Architecture) -> tuple[Piece, ...]:
+    """What is stored with the parameters and never trained."""
+    return tuple(Piece(one.name, one.shape, one.role, one.layer) for one in architecture.buffers)
+
+
+def _experts(one: Parameter, model_type: str) -> Iterator[Piece]:
+    count, rows, columns = one.shape
+    prefix = one.name.rpartition(".")[0]
+    names = ("w1", "w3", "w2") if model_type in NUMBERED else ("gate_proj", "up_proj", "down_proj")
+    if "gate_up" in one.name:
+        for name in names[:2]:
+            yield Piece(f"{prefix}.*.{name}.weight", (rows // 2, columns), one.role, one.layer, count=count)
+    else:
+        yield Piece(f"{prefix}.*.{names[2]}.weight", (rows, columns), one.role, one.layer, count=count)

@@ -1,0 +1,103 @@
+"""Formulas and sources of a training's entries, as templates."""
+
+from __future__ import annotations
+
+from capienza.errors import template
+
+ROUNDING = template(
+    "training.formula-rounding", "every tensor is a block of whole 512 B: {total} B more than the weights hold"
+)
+WIDENED = template(
+    "training.formula-widened",
+    "what is not quantised is held in fp32 rather than {dtype} ({rest} parameters, {kept}): {total} B more",
+)
+ALL_OF_IT = template("training.all-of-it", "all of them")
+BUT_EMBEDDINGS = template("training.but-embeddings", "embedding and head excepted")
+UNTIED = template(
+    "training.formula-untied", "a head of its own beside the embedding that the model ties it to: {total} B"
+)
+BUFFERS = template("training.formula-buffers", "tables that the program makes for positions and masks: {total} B")
+REFERENCE = template("training.formula-reference", "the reference model, frozen beside the trained one: {total} B")
+ADAPTERS = template(
+    "training.formula-adapters",
+    "rank {rank}, {parameters} parameters beside {count} matrices ({targets}) x {size} B, in blocks: {total} B",
+)
+COPIES = template(
+    "training.formula-copies", "{names} trained whole beside the frozen original: {parameters} parameters, {total} B"
+)
+GRADIENTS = template(
+    "training.formula-gradients", "one gradient for each of {parameters} trained parameters, in its format: {total} B"
+)
+ONE_GRADIENT = template(
+    "training.formula-one-gradient", "each gradient goes as soon as its parameter is updated; the largest: {total} B"
+)
+HELD_GRADIENTS = template(
+    "training.formula-held-gradients",
+    "those of the microbatches before: {accumulation} make one update, {total} B",
+)
+STATES = template(
+    "training.formula-states",
+    "{optimizer}: {per_parameter} B for each of {parameters} trained parameters, in blocks: {total} B",
+)
+MANAGED = template(
+    "training.formula-managed",
+    "paged states lie in memory that the driver moves between host and GPU, outside of PyTorch's counters: {total} B",
+)
+FOREACH = template(
+    "training.formula-foreach",
+    "{optimizer} runs over all tensors at once and takes {lists} more of their size: {total} B",
+)
+NO_TRANSIENT = template("training.formula-no-transient", "{optimizer} updates in place: nothing more than states")
+ONE_TENSOR = template(
+    "training.formula-one-tensor",
+    "{optimizer} runs tensor by tensor; its temporaries for the largest, of {elements} elements: {total} B",
+)
+LOADING = template(
+    "training.formula-loading", "at most {peak} B while weights are loaded, of which {stays} B stay: {total} B more"
+)
+SLACK = template(
+    "training.formula-slack",
+    "what quantising the weights freed left blocks too large to be split, {total} B beyond what they hold",
+)
+WORKSPACES = template(
+    "training.formula-workspaces", "cuBLAS takes one for the main thread and one for autograd's: {count} x {size} B"
+)
+BATCH = template(
+    "training.formula-batch",
+    "{tensors} x 8 B x {tokens} tokens of the last batch, and {scalars} B of single numbers that the loop keeps",
+)
+KEPT_OUTPUTS = template(
+    "training.formula-kept-outputs", "the loop keeps the outputs: logits of {tokens} tokens x {vocabulary} x {size} B"
+)
+NOTHING_KEPT = template(
+    "training.formula-saving", "each tensor goes to the host by itself: nothing more than what is there"
+)
+MERGE = template(
+    "training.formula-merge", "adapters are merged matrix by matrix; for the largest its temporaries take {total} B"
+)
+PASS = template("training.formula-pass", "when most is held, {where}: {total} B")
+CONTEXT = template("training.formula-context", "{release}: {least_bytes} at the start, {most_bytes} at work")
+CONTEXT_ONCE = template("training.formula-context-once", "{release}: {most_bytes}")
+KEPT = template(
+    "training.formula-kept", "{reserved_bytes} reserved at most up to here, {allocated_bytes} allocated at most"
+)
+SPREAD = template(
+    "training.formula-spread",
+    "{cases} measured cases of {method}: 95 % lie below {factor} x the {expected_bytes} expected to be allocated",
+)
+NO_CASES = template(
+    "training.formula-no-cases",
+    "no measured case stands behind it: twice what is expected and not exact ({expected_bytes}) is taken",
+)
+ROLLOUT = template("training.formula-rollout", "the engine beside the trainer takes {share} of {total_bytes}")
+SOURCES = template("training.source", "{sources}")
+READING = template(
+    "training.proof-context",
+    "the driver's reading of the process less torch.cuda.memory_reserved, on that card",
+    "measure the run on the intended card",
+)
+PHASE_PEAKS = template(
+    "training.proof-phase-peaks",
+    "peaks by phase ({phases}), read on the intended card at the required dimensions",
+    "run the complete load once on the intended card and keep the counters of each phase",
+)
