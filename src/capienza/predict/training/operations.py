@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capienza.predict.training.tape import Gradients, Tape, Tensor, Weight, connected
+from capienza.predict.training.tape import Gradients, Results, Spread, Tape, Tensor, Weight, connected
 
 FP32 = 4
 
@@ -42,7 +42,7 @@ def elementwise(tape: Tape, rows: Tensor, *, keeps: str, temporaries: int = 0) -
     """
     elements, item = rows.elements, rows.item
 
-    def back(_: Gradients) -> Sequence[Tensor]:
+    def back(_: Gradients) -> Results:
         held = [tape.new(elements, item) for _ in range(temporaries)]
         made = tape.new(elements, item)
         del held
@@ -55,6 +55,11 @@ def elementwise(tape: Tape, rows: Tensor, *, keeps: str, temporaries: int = 0) -
     return made
 
 
+def power(tape: Tape, rows: Tensor) -> Tensor:
+    """`pow`, which autocast takes to fp32."""
+    return elementwise(tape, cast(tape, rows, FP32) if tape.autocast else rows, keeps="input", temporaries=2)
+
+
 def mean(tape: Tape, rows: Tensor, width: int) -> Tensor:
     """The mean of each row."""
     elements, item = rows.elements, rows.item
@@ -63,21 +68,24 @@ def mean(tape: Tape, rows: Tensor, width: int) -> Tensor:
 
 
 def add(tape: Tape, left: Tensor, right: Tensor) -> Tensor:
-    """A sum; the smaller of two is spread over the larger, and its gradient summed."""
+    """A sum; the smaller of two is spread over the larger."""
     item, elements = max(left.item, right.item), max(left.elements, right.elements)
     sizes = [(one.elements, one.item, one.edge is not None) for one in (left, right)]
 
-    def back(gradients: Gradients) -> Sequence[Tensor | None]:
-        made: list[Tensor | None] = [gradients[0] if wanted else None for _, _, wanted in sizes]
-        for place, (count, width, wanted) in enumerate(sizes):
-            if wanted and count < elements:
-                made[place] = tape.new(count, item)
-            if wanted and width < item:
-                made[place] = tape.new(count, width)
-        return made
+    def back(gradients: Gradients) -> Results:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [_back_to(tape, gradient, count, width, 0) if wanted else None for count, width, wanted in sizes]
 
     node = tape.node((left, right), back)
     return connected(tape.new(elements, item), node)
+
+
+def _back_to(tape: Tape, gradient: Tensor, elements: int, item: int, rows: int) -> Tensor | Spread:
+    """A gradient in the shape and the format of its input."""
+    if elements < gradient.elements:
+        return Spread(gradient, elements, rows, item)
+    return gradient if item == gradient.item else tape.new(elements, item)
 
 
 def shift(tape: Tape, rows: Tensor) -> Tensor:
@@ -85,21 +93,18 @@ def shift(tape: Tape, rows: Tensor) -> Tensor:
     return copy(tape, rows)
 
 
-def multiply(tape: Tape, left: Tensor, right: Tensor, scratch: Sequence[int] = ()) -> Tensor:
-    """A product; the smaller of two is spread over the larger, and its gradient summed (with `scratch` beside it)."""
+def multiply(tape: Tape, left: Tensor, right: Tensor, *, is_weight: bool = False) -> Tensor:
+    """A product; the smaller of two is spread over the larger, and its gradient summed: over all rows of a weight's."""
     item, elements = max(left.item, right.item), max(left.elements, right.elements)
     sizes = [(one.elements, one.item, one.edge is not None) for one in (left, right)]
 
-    def back(_: Gradients) -> Sequence[Tensor | None]:
-        made: list[Tensor | None] = [None, None]
+    def back(_: Gradients) -> Results:
+        made: list[Tensor | Spread | None] = [None, None]
         for place in (1, 0):
-            if sizes[place][2]:
-                made[place] = tape.new(elements, item)
-        for place, (count, width, wanted) in enumerate(sizes):
-            if wanted and count < elements:
-                made[place] = _summed(tape, count, item, scratch)
-            if wanted and width < item:
-                made[place] = tape.new(count, width)
+            count, width, wanted = sizes[place]
+            if wanted:
+                gradient = tape.new(elements, item)
+                made[place] = _back_to(tape, gradient, count, width, elements // count if is_weight else 0)
         return made
 
     node = tape.node(
@@ -109,12 +114,6 @@ def multiply(tape: Tape, left: Tensor, right: Tensor, scratch: Sequence[int] = (
         right if left.edge is not None else None,
     )
     return connected(tape.new(elements, item), node)
-
-
-def _summed(tape: Tape, elements: int, item: int, scratch: Sequence[int]) -> Tensor:
-    made = tape.new(elements, item)
-    tape.scratch(*scratch)
-    return made
 
 
 def scale(tape: Tape, rows: Tensor) -> Tensor:
@@ -140,7 +139,7 @@ def join(tape: Tape, *parts: Tensor) -> Tensor:
     """`cat`: the gradients are views of the result's."""
     sizes = [(one.elements, one.item, one.edge is not None) for one in parts]
 
-    def back(gradients: Gradients) -> Sequence[Tensor | None]:
+    def back(gradients: Gradients) -> Results:
         gradient = gradients[0]
         assert gradient is not None
         return [Tensor(count, item, gradient.block) if wanted else None for count, item, wanted in sizes]
@@ -165,11 +164,13 @@ def matmul(tape: Tape, rows: Tensor, weight: Tensor, columns: int, inner: int, b
     count, item = rows.elements // inner, rows.item
     wants = [one is not None and one.edge is not None for one in (rows, weight, bias)]
 
-    def back(_: Gradients) -> Sequence[Tensor | None]:
-        made: list[Tensor | None] = [None, None, None]
-        for place, size in ((1, columns * inner), (0, count * inner), (2, columns)):
+    def back(gradients: Gradients) -> Results:
+        made: list[Tensor | Spread | None] = [None, None, None]
+        for place, size in ((1, columns * inner), (0, count * inner)):
             if wants[place]:
                 made[place] = tape.new(size, item)
+        if wants[2] and gradients[0] is not None:
+            made[2] = Spread(gradients[0], columns, count, item)
         return made
 
     node = tape.node((rows, weight, bias), back, weight if wants[0] else None, rows if wants[1] else None)

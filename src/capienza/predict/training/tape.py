@@ -15,6 +15,8 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from capienza.predict.training.kernels import column_sum_bytes
+
 ALLOCATED, FREED, RENAMED, SEGMENT = 0, 1, 2, 3
 """Codes of a tape's events: (code, block, size in bytes, kind)."""
 ACTIVATIONS, LOGITS, GRADIENTS, WORKING = range(4)
@@ -47,8 +49,18 @@ class Tensor:
         self.elements, self.item, self.block, self.edge = elements, item, block, edge
 
 
+class Spread:
+    """A gradient that is still to be summed to `elements` of `item` bytes, each over so many `rows` (0: a row's own)."""
+
+    __slots__ = ("elements", "gradient", "item", "rows")
+
+    def __init__(self, gradient: Tensor, elements: int, rows: int, item: int) -> None:
+        self.gradient, self.elements, self.rows, self.item = gradient, elements, rows, item
+
+
 Gradients: TypeAlias = "list[Tensor | None]"
-Backward: TypeAlias = "Callable[[Gradients], Sequence[Tensor | None]]"
+Results: TypeAlias = "Sequence[Tensor | Spread | None]"
+Backward: TypeAlias = "Callable[[Gradients], Results]"
 
 
 class Node:
@@ -254,8 +266,11 @@ def backward(
             tape.segment(ahead.pop()[1])
         gradients = buffers.pop(node)
         kept = _unpacked(tape, node)
-        results = list(node.backward(gradients))
-        del gradients, kept
+        made = list(node.backward(gradients))
+        # What was recomputed goes as the function ends; gradients of what was spread are summed after that.
+        kept = None
+        results = [_summed(tape, one) if isinstance(one, Spread) else one for one in made]
+        del gradients, made
         node.kept = None
         for place, edge in enumerate(node.edges):
             result, results[place] = results[place], None
@@ -324,6 +339,13 @@ def _recompute(tape: Tape, region: Region) -> None:
     finally:
         tape.region, tape.is_recomputing = before
         tape.kind = kind
+
+
+def _summed(tape: Tape, spread: Spread) -> Tensor:
+    made = tape.new(spread.elements, spread.gradient.item)
+    if spread.rows:
+        tape.scratch(column_sum_bytes(spread.elements, spread.rows))
+    return made if spread.item == made.item else tape.new(spread.elements, spread.item)
 
 
 def _accumulate(tape: Tape, leaf: Leaf, gradient: Tensor) -> None:

@@ -10,7 +10,7 @@ from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear, Norm
 from capienza.predict.training.blocks.norm import norm
 from capienza.predict.training.blocks.products import Shape, product
-from capienza.predict.training.operations import FP32, add, as_rows, cast, dropout, elementwise, join, multiply, part
+from capienza.predict.training.operations import FP32, add, as_rows, cast, copy, dropout, elementwise, join, multiply, part
 from capienza.predict.training.operations import split as split_all
 from capienza.predict.training.tape import Tape, Tensor
 
@@ -30,8 +30,10 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     heads_first: bool = False
-    rotary: Literal["half", "half_fp32", "interleaved", "interleaved_fp32", "none"] = "half"
+    rotary: Literal["half", "interleaved", "none"] = "half"
+    rotary_fp32: frozenset[str] = frozenset()
     rotary_share: float = 1.0
+    joins_rotary: bool = False
     has_dropout: bool = False
     shape: Shape
 
@@ -42,6 +44,9 @@ def attention(tape: Tape, rows: Tensor, module: Attention, positions: tuple[Tens
     if positions is not None and module.rotary != "none":
         query, key = _rotated(tape, query, key, positions, module)
     made = product(tape, query, key, value, module.shape)
+    if module.joins_rotary:
+        # What `cat` makes lies head by head, and so does the result: it is copied to lie row by row.
+        made = copy(tape, made)
     made = linear(tape, made, module.out)
     if module.has_dropout:
         made = dropout(tape, made)
@@ -83,17 +88,19 @@ def _rotated(
     tape: Tape, query: Tensor, key: Tensor, positions: tuple[Tensor, Tensor], module: Attention
 ) -> tuple[Tensor, Tensor]:
     item = query.item
-    if module.rotary.endswith("fp32"):
+    if module.rotary == "interleaved":
+        positions = copy(tape, positions[0]), copy(tape, positions[1])
+    if "rows" in module.rotary_fp32:
         query, key = cast(tape, query, FP32), cast(tape, key, FP32)
-    query, key = (_turned(tape, one, positions, module.rotary_share) for one in (query, key))
-    return (cast(tape, query, item), cast(tape, key, item)) if module.rotary.endswith("fp32") else (query, key)
+    query, key = _turned(tape, query, positions, module), _turned(tape, key, positions, module)
+    return (cast(tape, query, item), cast(tape, key, item)) if module.rotary_fp32 else (query, key)
 
 
-def _turned(tape: Tape, rows: Tensor, positions: tuple[Tensor, Tensor], share: float) -> Tensor:
+def _turned(tape: Tape, rows: Tensor, positions: tuple[Tensor, Tensor], module: Attention) -> Tensor:
     cosine, sine = positions
-    if share >= 1:
+    if not module.joins_rotary:
         return add(tape, multiply(tape, rows, cosine), multiply(tape, _half_turned(tape, rows), sine))
-    turned = int(rows.elements * share)
+    turned = int(rows.elements * module.rotary_share)
     first, rest = part(tape, rows, turned), part(tape, rows, rows.elements - turned)
     made = add(tape, multiply(tape, first, cosine), multiply(tape, _half_turned(tape, first), sine))
     return join(tape, made, rest)

@@ -117,6 +117,7 @@ class Builder:
             mlp=mlp,
             after_mlp=self.norm(after_mlp, own) if after_mlp else None,
             is_parallel=traits.is_parallel,
+            held=traits.held,
             scales_residual="residual" in traits.scales,
             has_dropout="residual" in traits.dropouts,
         )
@@ -147,7 +148,9 @@ class Builder:
             key_norm=self.norm(key_norm, own) if key_norm else None,
             heads_first=head_norm is not None and head_norm.width > shape.key_head_dim,
             rotary=traits.rotary,
+            rotary_fp32=traits.rotary_fp32,
             rotary_share=traits.rotary_share,
+            joins_rotary=traits.joins_rotary or traits.rotary_share < 1,
             has_dropout="residual" in traits.dropouts,
             shape=self.shape(place),
         )

@@ -27,7 +27,8 @@ from capienza.predict.training.tape import (
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """One block: norms before and after attention and feed-forward part, each perhaps absent.
 
-    `is_parallel`: both parts read the same rows. `scales_residual`: what a part adds is multiplied by a number.
+    `is_parallel`: both parts read the same rows. `held`: results (norm, attention) that have names of their own, which
+    last to the end of the block. `scales_residual`: what a part adds is multiplied by a number.
     """
 
     before_attention: Norm | None
@@ -37,6 +38,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     mlp: Mlp
     after_mlp: Norm | None = None
     is_parallel: bool = False
+    held: frozenset[str] = frozenset()
     scales_residual: bool = False
     has_dropout: bool = False
 
@@ -68,24 +70,25 @@ def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tens
     residual = rows
     if module.before_attention is not None:
         rows = norm(tape, rows, module.before_attention)
+    held = [rows] if "norm" in module.held else []
     rows = attention(tape, rows, module.attention, positions)
-    rows = _after(tape, rows, module.after_attention, module)
-    rows = add(tape, residual, rows)
+    if "attention" in module.held:
+        held.append(rows)
+    rows = _added(tape, residual, rows, module.after_attention, module)
     residual = rows
     if module.before_mlp is not None:
         rows = norm(tape, rows, module.before_mlp)
     rows = mlp(tape, rows, module.mlp)
     if module.has_dropout:
         rows = dropout(tape, rows)
-    rows = _after(tape, rows, module.after_mlp, module)
-    rows = add(tape, residual, rows)
+    rows = _added(tape, residual, rows, module.after_mlp, module)
     return rows
 
 
-def _after(tape: Tape, rows: Tensor, after: Norm | None, module: Layer) -> Tensor:
+def _added(tape: Tape, residual: Tensor, rows: Tensor, after: Norm | None, module: Layer) -> Tensor:
     if after is not None:
         rows = norm(tape, rows, after)
-    return scale(tape, rows) if module.scales_residual else rows
+    return add(tape, residual, scale(tape, rows) if module.scales_residual else rows)
 
 
 def _parallel(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None) -> Tensor:
@@ -107,7 +110,7 @@ def stack(tape: Tape, model: Decoder) -> Tensor:
     entry = embedded(tape, model)
     rows = entry
     numbers = tape.new(model.tokens, 8)
-    positions = _positions(tape, model, rows.item)
+    positions, mask = _positions(tape, model, rows.item), _mask(tape, model, rows.item)
     tape.bound(("backward", "entry"))
     for place, module in enumerate(model.layers):
         tape.segment(("forward", place))
@@ -116,7 +119,7 @@ def stack(tape: Tape, model: Decoder) -> Tensor:
     tape.segment(("forward", "last"))
     if model.last is not None:
         rows = norm(tape, rows, model.last)
-    del entry, numbers
+    del entry, numbers, mask
     return rows
 
 
@@ -137,7 +140,7 @@ def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] |
     size = int(model.tokens * first.shape.head * first.rotary_share)
     angles = tape.new(size // 2, FP32), tape.new(size, FP32)
     wide = tape.new(size, FP32), tape.new(size, FP32)
-    if item == FP32 or first.rotary.endswith("fp32"):
+    if item == FP32 or "positions" in first.rotary_fp32:
         del angles
         return wide
     made = tape.new(size, item), tape.new(size, item)
@@ -145,11 +148,23 @@ def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] |
     return made
 
 
+def _mask(tape: Tape, model: Decoder, item: int) -> Tensor | None:
+    """Which scores count, as numbers to be added: eager attention always has it."""
+    if model.layers[0].attention.shape.implementation != "eager":
+        return None
+    size = model.tokens**2
+    seen = tape.new(size, 1), tape.new(size, 1)
+    made = tape.new(size, item)
+    del seen
+    return made
+
+
 def embedded(tape: Tape, model: Decoder) -> Tensor:
     """A row of the table for each token, and one for its position; the gradient is a whole table."""
     made = _looked_up(tape, model.embedding, model.batch * model.tokens)
     if model.entry_wants_gradient and made.edge is None and tape.grad:
-        made = connected(made, tape.node((Weight(1, 1, made.item, True).tensor,), lambda _: (None,)))
+        # A leaf of the graph is held by it.
+        made = connected(made, tape.node((Weight(1, 1, made.item, True).tensor,), lambda _: (None,), made))
     if "embedding" in model.scales:
         made = scale(tape, made)
     if model.positions is not None:

@@ -6,7 +6,7 @@ import msgspec
 
 from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear
-from capienza.predict.training.operations import add, elementwise, multiply, scale, shift, split
+from capienza.predict.training.operations import add, elementwise, multiply, power, scale, shift, split
 from capienza.predict.training.tape import Tape, Tensor
 
 
@@ -52,14 +52,18 @@ def activated(tape: Tape, rows: Tensor, name: str) -> Tensor:
     if name == "gelu_new":
         return _gelu_new(tape, rows)
     if name == "relu2":
-        return elementwise(tape, elementwise(tape, rows, keeps="result"), keeps="input", temporaries=2)
+        return power(tape, elementwise(tape, rows, keeps="result"))
     return elementwise(tape, rows, keeps="input")
 
 
 def _gelu_new(tape: Tape, rows: Tensor) -> Tensor:
     """`0.5 * x * (1 + tanh(a * (x + b * x³)))`, written out (activations.py)."""
     half = scale(tape, rows)
-    cube = scale(tape, elementwise(tape, rows, keeps="input", temporaries=2))
-    inner = elementwise(tape, scale(tape, add(tape, rows, cube)), keeps="result")
-    del cube
-    return multiply(tape, half, shift(tape, inner))
+    cubed = _sum_with_cube(tape, rows)
+    return multiply(tape, half, cubed)
+
+
+def _sum_with_cube(tape: Tape, rows: Tensor) -> Tensor:
+    inner = scale(tape, add(tape, rows, scale(tape, power(tape, rows))))
+    inner = elementwise(tape, inner, keeps="result")
+    return shift(tape, inner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capienza.predict.training.blocks.modules import Norm
-from capienza.predict.training.operations import FP32, add, cast, elementwise, mean, multiply, shift
+from capienza.predict.training.operations import FP32, add, cast, elementwise, mean, multiply, power, shift
 from capienza.predict.training.tape import Gradients, Tape, Tensor, connected
 
 
@@ -14,12 +14,8 @@ def norm(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
 
 def _scaled(tape: Tape, rows: Tensor, width: int) -> Tensor:
     """`x * rsqrt(mean(x²) + eps)`."""
-    variance = mean(tape, _square(tape, rows), width)
+    variance = mean(tape, power(tape, rows), width)
     return multiply(tape, rows, _root(tape, variance))
-
-
-def _square(tape: Tape, rows: Tensor) -> Tensor:
-    return elementwise(tape, rows, keeps="input", temporaries=2)
 
 
 def _root(tape: Tape, variance: Tensor) -> Tensor:
@@ -31,7 +27,7 @@ def _rms(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     rows = cast(tape, rows, FP32)
     rows = _scaled(tape, rows, module.width)
     assert module.weight is not None
-    return multiply(tape, module.weight.tensor, cast(tape, rows, before))
+    return multiply(tape, module.weight.tensor, cast(tape, rows, before), is_weight=True)
 
 
 def _rms_late(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
@@ -40,7 +36,7 @@ def _rms_late(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     rows = cast(tape, rows, FP32)
     rows = _scaled(tape, rows, module.width)
     assert module.weight is not None
-    return cast(tape, multiply(tape, module.weight.tensor, rows), before)
+    return cast(tape, multiply(tape, module.weight.tensor, rows, is_weight=True), before)
 
 
 def _rms_wide(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
@@ -49,14 +45,14 @@ def _rms_wide(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     rows = cast(tape, rows, FP32)
     rows = _scaled(tape, rows, module.width)
     assert module.weight is not None
-    return cast(tape, multiply(tape, cast(tape, module.weight.tensor, FP32), rows), before)
+    return cast(tape, multiply(tape, cast(tape, module.weight.tensor, FP32), rows, is_weight=True), before)
 
 
 def _rms_plus_one(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     """One is added to the weight, in fp32 (Gemma)."""
     made = _scaled(tape, cast(tape, rows, FP32), module.width)
     assert module.weight is not None
-    made = multiply(tape, made, shift(tape, cast(tape, module.weight.tensor, FP32)))
+    made = multiply(tape, made, shift(tape, cast(tape, module.weight.tensor, FP32)), is_weight=True)
     return cast(tape, made, rows.item)
 
 
@@ -65,10 +61,10 @@ def _written(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     before = rows.item
     rows = cast(tape, rows, FP32)
     centre = mean(tape, rows, module.width)
-    variance = mean(tape, _square(tape, add(tape, rows, centre)), module.width)
+    variance = mean(tape, power(tape, add(tape, rows, centre)), module.width)
     rows = multiply(tape, add(tape, rows, centre), _root(tape, variance))
     assert module.weight is not None
-    return cast(tape, multiply(tape, cast(tape, module.weight.tensor, FP32), rows), before)
+    return cast(tape, multiply(tape, cast(tape, module.weight.tensor, FP32), rows, is_weight=True), before)
 
 
 def _layer(tape: Tape, rows: Tensor, module: Norm) -> Tensor:

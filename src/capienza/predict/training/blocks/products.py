@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from capienza.predict.training.operations import FP32, add, as_rows, cast, copy, dropout, elementwise, scale
+from capienza.predict.training.operations import FP32, add, cast, copy, dropout, elementwise, scale
 from capienza.predict.training.tape import Gradients, Tape, Tensor, connected
 
 FLASH_ROWS = 128
@@ -114,13 +114,14 @@ def _eager(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) 
     if shape.has_dropout:
         scores = dropout(tape, scores)
     made = _batched(tape, scores, value, shape, to_scores=False)
-    return copy(tape, as_rows(tape, made))
+    return copy(tape, made)
 
 
 def softmax(tape: Tape, rows: Tensor) -> Tensor:
-    """Softmax in fp32, which is kept."""
-    elements, item = rows.elements, rows.item
-    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    """Softmax of an fp32 copy; the result is kept."""
+    rows = cast(tape, rows, FP32)
+    elements = rows.elements
+    node = tape.node((rows,), lambda _: (tape.new(elements, FP32),))
     made = connected(tape.new(elements, FP32), node)
     tape.keep(node, made)
     return made

@@ -16,21 +16,25 @@ Activation = Literal["one", "gelu_new", "relu2", "xielu"]
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """`norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned.
+    """`norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned,
+    `rotary_fp32` says what of it is in fp32 (positions, rows), `joins_rotary` that a
+    `cat` follows though the whole head is turned.
 
     `scales`: embedding, attention, residual, logits are multiplied by a number. `caps`: tanh over scores or logits.
-    `dropouts`: embedding, attention, residual.
+    `dropouts`: embedding, attention, residual. `held`: results (norm, attention) that last to the end of the block.
     """
 
     norm: NormKind = "rms"
     activation: Activation = "one"
-    rotary: Literal["half", "half_fp32", "interleaved", "interleaved_fp32", "none"] = "half"
+    rotary: Literal["half", "interleaved", "none"] = "half"
+    rotary_fp32: frozenset[str] = frozenset()
     rotary_share: float = 1.0
+    joins_rotary: bool = False
     scales: frozenset[str] = frozenset()
     caps: frozenset[str] = frozenset()
     dropouts: frozenset[str] = frozenset()
     is_parallel: bool = False
-    head_norm_first: bool = False
+    held: frozenset[str] = frozenset()
 
 
 TYPES: dict[str, Traits] = {
@@ -38,26 +42,41 @@ TYPES: dict[str, Traits] = {
     "gemma2": Traits(norm="rms_plus_one", scales=frozenset({"embedding"}), caps=frozenset({"attention", "logits"})),
     "gemma3_text": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
     "gemma3": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
-    "olmo": Traits(norm="layer_fp32"),
-    "olmo2": Traits(norm="rms_late"),
-    "olmo3": Traits(norm="rms_late"),
+    "olmo": Traits(norm="layer_fp32", rotary_fp32=frozenset({"positions"})),
+    "olmo2": Traits(norm="rms_late", rotary_fp32=frozenset({"positions"})),
+    "olmo3": Traits(norm="rms_late", rotary_fp32=frozenset({"positions"})),
+    "phi3": Traits(joins_rotary=True),
     "gpt_oss": Traits(norm="rms_late"),
     "helium": Traits(norm="rms_wide", rotary="interleaved"),
-    "cohere": Traits(norm="layer_written", rotary="interleaved_fp32", scales=frozenset({"logits"}), is_parallel=True),
-    "cohere2": Traits(norm="layer_written", rotary="interleaved_fp32", scales=frozenset({"logits"}), is_parallel=True),
-    "ernie4_5": Traits(rotary="interleaved_fp32"),
+    "cohere": Traits(
+        norm="layer_written", rotary_fp32=frozenset({"rows"}), scales=frozenset({"logits"}), is_parallel=True
+    ),
+    "cohere2": Traits(
+        norm="layer_written", rotary_fp32=frozenset({"rows"}), scales=frozenset({"logits"}), is_parallel=True
+    ),
+    "ernie4_5": Traits(rotary="interleaved", rotary_fp32=frozenset({"positions", "rows"})),
     "glm": Traits(rotary="interleaved", rotary_share=0.5),
     "glm4": Traits(rotary="interleaved", rotary_share=0.5),
     "granite": Traits(scales=frozenset({"embedding", "residual", "logits"})),
     "nemotron": Traits(norm="layer_plus_one", activation="relu2", rotary_share=0.5),
     "arcee": Traits(activation="relu2"),
     "apertus": Traits(activation="xielu"),
-    "stablelm": Traits(rotary_share=0.25),
+    "stablelm": Traits(rotary_share=0.25, held=frozenset({"norm", "attention"})),
     "phi": Traits(activation="gelu_new", rotary_share=0.5, is_parallel=True),
     "gpt_neox": Traits(rotary_share=0.25, is_parallel=True),
     "falcon": Traits(is_parallel=True),
-    "gpt2": Traits(activation="gelu_new", rotary="none", dropouts=frozenset({"embedding", "attention", "residual"})),
-    "gpt_bigcode": Traits(rotary="none", dropouts=frozenset({"embedding", "attention", "residual"})),
+    "gpt2": Traits(
+        activation="gelu_new",
+        rotary="none",
+        dropouts=frozenset({"embedding", "attention", "residual"}),
+        held=frozenset({"attention"}),
+    ),
+    "gpt_bigcode": Traits(
+        rotary="none",
+        dropouts=frozenset({"embedding", "attention", "residual"}),
+        held=frozenset({"attention"}),
+    ),
+    "seed_oss": Traits(dropouts=frozenset({"attention", "residual"})),
     "opt": Traits(rotary="none", dropouts=frozenset({"residual", "embedding"})),
 }
 ACTIVATIONS: dict[str, Activation] = {"gelu_new": "gelu_new", "relu2": "relu2", "xielu": "xielu"}
