@@ -26,7 +26,9 @@ LLAMA_3_8B = Llama(
 )  # fmt: skip
 
 
-def peaks(model, *, rows, tokens, checkpointing, ranks, reshards, workspace_bytes, steps=2, chunks=1, settings=EXPANDABLE):
+def peaks(
+    model, *, rows, tokens, checkpointing, ranks, reshards, workspace_bytes, steps=2, chunks=1, settings=EXPANDABLE
+):
     plan = RowPlan(
         ranks=ranks, upkeep=adam(FP32, is_foreach=False), travel_bytes=BF16, reduce_bytes=FP32, reshards=reshards
     )
@@ -72,7 +74,12 @@ def test_the_same_program_traced(checkpointing: str, reshards: str) -> None:
     from capienza.trace import predict_peak
 
     traced = predict_peak(
-        lambda: program.build(checkpointing, reshards), program.step, device="A100 80GB", world_size=4, ranks=(0,), steps=2
+        lambda: program.build(checkpointing, reshards),
+        program.step,
+        device="A100 80GB",
+        world_size=4,
+        ranks=(0,),
+        steps=2,
     ).gpus[0]
     model = Llama(
         layers=program.LAYERS, hidden=program.HIDDEN, heads=program.HEADS, key_heads=program.KEY_HEADS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capienza.predict.training.tape import Gradients, Results, Spread, Tape, Tensor, Weight, connected
+from capienza.predict.training.tape import Gradients, Kept, Results, Spread, Tape, Tensor, Weight, connected
 
 FP32 = 4
 
@@ -79,6 +79,12 @@ def add(tape: Tape, left: Tensor, right: Tensor) -> Tensor:
 
     node = tape.node((left, right), back)
     return connected(tape.new(elements, item), node)
+
+
+def add_over(tape: Tape, left: Tensor, right: Tensor) -> Tensor:
+    """A sum that is written over the first: the gradient goes to both."""
+    node = tape.node((left, right), lambda gradients: (gradients[0], gradients[0]))
+    return connected(Tensor(left.elements, left.item, left.block), node) if node is not None else left
 
 
 def _back_to(tape: Tape, gradient: Tensor, elements: int, item: int, rows: int) -> Tensor | Spread:
@@ -187,3 +193,23 @@ def weight_cast(tape: Tape, weight: Weight, item: int) -> Tensor:
     if tape.casts is not None and weight.leaf is not None:
         tape.casts[weight] = made
     return made
+
+
+def in_place(tape: Tape, rows: Tensor, *kept: Tensor | None) -> Tensor:
+    """A kernel that writes over its input, and over the gradient: nothing is made."""
+    node = tape.node((rows,), lambda gradients: (gradients[0],), *kept)
+    return connected(Tensor(rows.elements, rows.item, rows.block), node) if node is not None else rows
+
+
+def fused_product(tape: Tape, gate: Tensor, up: Tensor) -> Tensor:
+    """Activation and product in one kernel: both inputs are kept, and the gradients written over them."""
+    sizes = [(one.elements, one.item) for one in (gate, up)]
+
+    def back(_: Gradients, kept: Kept = None) -> Results:
+        assert kept is not None
+        return [Tensor(count, item, block) for (count, item), block in zip(sizes, kept, strict=True)]
+
+    node = tape.node((gate, up), back, gate, up)
+    if node is not None:
+        node.takes_kept = True
+    return connected(tape.new(gate.elements, gate.item), node)

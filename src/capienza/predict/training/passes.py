@@ -141,7 +141,7 @@ def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
     for _ in range(count):
         tape.segment(("forward", "entry"))
         with tape.autocasting():
-            loss = losses_of(tape, model)
+            loss, outputs = losses_of(tape, model)
             tape.segment(("forward", "exit"))
         tape.segment(("backward", "loss"))
         edge, loss_item = loss.edge, loss.item
@@ -149,7 +149,7 @@ def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
         if edge is not None:
             backward(tape, edge, tape.new(1, loss_item), tape.bounds)
         tape.kind, tape.bounds = kind, []
-        del edge, loss
+        del edge, loss, outputs
     return list(tape.events)
 
 

@@ -60,17 +60,22 @@ class Spread:
 
 Gradients: TypeAlias = "list[Tensor | None]"
 Results: TypeAlias = "Sequence[Tensor | Spread | None]"
-Backward: TypeAlias = "Callable[[Gradients], Results]"
+Kept: TypeAlias = "list[Block | None] | None"
+Backward: TypeAlias = "Callable[..., Results]"
 
 
 class Node:
-    """One operation of the forward pass: its inputs' edges, what it keeps, and what it does for a gradient."""
+    """One operation of the forward pass: its inputs' edges, what it keeps, and what it does for a gradient.
 
-    __slots__ = ("backward", "edges", "kept", "order", "results")
+    `takes_kept`: `backward` is given what was kept: it runs from it again, or writes the gradients over it.
+    """
+
+    __slots__ = ("backward", "edges", "kept", "order", "results", "takes_kept")
 
     def __init__(self, order: int, edges: Sequence[Edge | None], backward: Backward, results: int) -> None:
         self.order, self.edges, self.backward, self.results = order, edges, backward, results
         self.kept: Any = None
+        self.takes_kept = False
 
 
 class Leaf:
@@ -224,9 +229,11 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
     if not tape.grad:
         return call(rows)
 
-    def back(gradients: Gradients) -> Sequence[Tensor | None]:
+    elements, item = rows.elements, rows.item
+
+    def back(gradients: Gradients, kept: list[Block | None]) -> Results:
         leaf = Leaf()
-        entry = Tensor(rows.elements, rows.item, rows.block, (leaf, 0))
+        entry = Tensor(elements, item, kept[0], (leaf, 0))
         kind, tape.kind = tape.kind, WORKING
         with tape.autocasting():
             out = call(entry)
@@ -243,8 +250,10 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
 
     with tape.no_grad():
         out = call(rows)
-    # The first call's node has no kept tensors of its own: the closure holds the input, as the function's context does.
-    return connected(out, tape.node((rows,), back))
+    node = tape.node((rows,), back, rows)
+    if node is not None:
+        node.takes_kept = True
+    return connected(out, node)
 
 
 def backward(
@@ -269,7 +278,7 @@ def backward(
             tape.segment(ahead.pop()[1])
         gradients = buffers.pop(node)
         kept = _unpacked(tape, node)
-        made = list(node.backward(gradients))
+        made = list(node.backward(gradients, kept) if node.takes_kept else node.backward(gradients))
         # What was recomputed goes as the function ends; gradients of what was spread are summed after that.
         kept = None
         results = [_summed(tape, one) if isinstance(one, Spread) else one for one in made]

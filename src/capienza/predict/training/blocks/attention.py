@@ -10,7 +10,7 @@ from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear, Norm
 from capienza.predict.training.blocks.norm import norm
 from capienza.predict.training.blocks.products import Shape, product
-from capienza.predict.training.operations import FP32, add, as_rows, cast, copy, dropout, elementwise, join, multiply, part
+from capienza.predict.training.operations import FP32, add, as_rows, cast, copy, dropout, elementwise, in_place, join, multiply, part
 from capienza.predict.training.operations import split as split_all
 from capienza.predict.training.tape import Tape, Tensor
 
@@ -34,6 +34,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     rotary_fp32: frozenset[str] = frozenset()
     rotary_share: float = 1.0
     joins_rotary: bool = False
+    is_fused: bool = False
     has_dropout: bool = False
     shape: Shape
 
@@ -87,6 +88,8 @@ def _cut(tape: Tape, rows: Tensor, module: Attention, joined: Linear) -> tuple[T
 def _rotated(
     tape: Tape, query: Tensor, key: Tensor, positions: tuple[Tensor, Tensor], module: Attention
 ) -> tuple[Tensor, Tensor]:
+    if module.is_fused:
+        return in_place(tape, query), in_place(tape, key)
     item = query.item
     if module.rotary == "interleaved":
         positions = copy(tape, positions[0]), copy(tape, positions[1])

@@ -6,6 +6,7 @@ refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from capienza.architecture.model import Architecture, Parameter
 from capienza.errors import InputError, template
 from capienza.predict.training.blocks.attention import Attention
 from capienza.predict.training.blocks.decoder import Decoder, Layer
+from capienza.predict.training.blocks.loss import Head
 from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
 from capienza.predict.training.blocks.products import Shape
@@ -20,6 +22,14 @@ from capienza.predict.training.blocks.traits import traits_of
 from capienza.predict.training.tape import Weight
 from capienza.recipe.recipe import Recipe
 
+LOSS_WIDENS_SINCE = (4, 46)
+"""Release of transformers since which the loss, not the model, takes logits to fp32 (loss/loss_utils.py)."""
+LABELS_SHIFT_SINCE = (4, 50)
+"""Release of transformers since which labels are shifted, not logits: a fused kernel in its place got the copy too."""
+FUSED_KERNELS = ("liger", "foak", "unsloth")
+"""Whose norms, rotary positions and gated products are one kernel each, which writes over its gradients."""
+DEFAULT_PIECES = 8
+"""Of a chunked loss that does not say (torchtune's CEWithChunkedOutputLoss)."""
 ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
 JOINED = ("qkv_proj", "c_attn", "query_key_value", "Wqkv")
 SLICED = ("qkv_proj",)
@@ -50,6 +60,7 @@ class Builder:
     ) -> None:
         self.architecture, self.recipe = architecture, recipe
         self.traits = traits_of(architecture.model_type, config)
+        self.is_fused = recipe.kernels in FUSED_KERNELS
         self.outside: dict[str, Parameter] = {}
         self.layers: list[dict[str, Parameter]] = [{} for _ in architecture.layers]
         for one in architecture.parameters:
@@ -78,14 +89,32 @@ class Builder:
             positions=self.weight(positions[0]) if positions else None,
             layers=tuple(self.layer(place) for place in places),
             last=self.norm(norms[0].removesuffix(".weight"), self.outside) if norms else self.bare_norm(),
-            head=head,
+            head=self.head(head),
             batch=recipe.microbatch,
             tokens=recipe.tokens,
             checkpointing=kind,
             entry_wants_gradient=recipe.method != "full" and kind != "none",
             scales=traits.scales,
-            caps_logits="logits" in traits.caps,
             has_dropout="embedding" in traits.dropouts,
+        )
+
+    def head(self, module: Linear) -> Head:
+        """The head with its loss, as the recipe and the release of transformers run it."""
+        recipe, loss = self.recipe, self.recipe.loss
+        release = transformers_release(recipe)
+        rows = recipe.rows_tokens
+        return Head(
+            module=module,
+            kind=loss.kind,
+            rows=rows,
+            widens=loss.widens,
+            widens_first=release is not None and release < LOSS_WIDENS_SINCE,
+            shifts=loss.shifts or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
+            pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
+            scales="logits" in self.traits.scales,
+            caps="logits" in self.traits.caps,
+            widens_outputs=recipe.precision.widens_outputs,
+            keeps_outputs=loss.keeps_outputs,
         )
 
     def layer(self, place: int) -> Layer:
@@ -150,6 +179,7 @@ class Builder:
             rotary=traits.rotary,
             rotary_fp32=traits.rotary_fp32,
             rotary_share=traits.rotary_share,
+            is_fused=self.is_fused,
             joins_rotary=traits.joins_rotary or traits.rotary_share < 1,
             has_dropout="residual" in traits.dropouts,
             shape=self.shape(place),
@@ -190,6 +220,7 @@ class Builder:
             down=self.linear(down, own),
             activation=self.traits.activation,
             is_joined=joined is not None,
+            is_fused=self.is_fused,
         )
         return made, {gate, up, down}
 
@@ -230,6 +261,8 @@ class Builder:
         """A norm by its name. One with a bias is PyTorch's layer norm, unless the family has its own."""
         one, bias = own[f"{name}.weight"], own.get(f"{name}.bias")
         kind = "layer" if bias is not None and self.traits.norm == "rms" else self.traits.norm
+        if self.is_fused and kind.startswith("rms"):
+            kind = "fused"
         weight = self.weight(one)
         return Norm(weight, self.weight(bias) if bias else None, weight.rows, kind)
 
@@ -240,3 +273,12 @@ class Builder:
 
 def _first(found: Mapping[str, str], names: Sequence[str]) -> str | None:
     return next((found[name] for name in names if name in found), None)
+
+
+def transformers_release(recipe: Recipe) -> tuple[int, int] | None:
+    """Major and minor of transformers, where the recipe tells them."""
+    told = dict(recipe.libraries).get("transformers")
+    if told is None and recipe.framework in ("transformers", "trl"):
+        told = recipe.framework_version if recipe.framework == "transformers" else None
+    found = re.match(r"(\d+)\.(\d+)", told or "")
+    return (int(found[1]), int(found[2])) if found else None

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from capienza.predict.training.blocks import loss as losses
 from capienza.predict.training.blocks.attention import Attention, attention
-from capienza.predict.training.blocks.linear import linear
+from capienza.predict.training.blocks.loss import Head, loss_of
 from capienza.predict.training.blocks.mlp import Mlp, mlp
-from capienza.predict.training.blocks.modules import Linear, Norm
+from capienza.predict.training.blocks.modules import Norm
 from capienza.predict.training.blocks.norm import norm
-from capienza.predict.training.operations import FP32, add, dropout, elementwise, scale
+from capienza.predict.training.operations import FP32, add, dropout, scale
 from capienza.predict.training.tape import (
     LOGITS,
     Tape,
@@ -53,13 +52,12 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     positions: Weight | None
     layers: tuple[Layer, ...]
     last: Norm | None
-    head: Linear
+    head: Head
     batch: int
     tokens: int
     checkpointing: str
     entry_wants_gradient: bool
     scales: frozenset[str]
-    caps_logits: bool
     has_dropout: bool
 
 
@@ -178,18 +176,11 @@ def _looked_up(tape: Tape, table: Weight, rows: int) -> Tensor:
     return connected(tape.new(rows * table.columns, item), node)
 
 
-def losses_of(tape: Tape, model: Decoder) -> Tensor:
-    """The whole forward pass, to the loss."""
+def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
+    """The whole forward pass: the loss, and what of the logits the caller goes on holding."""
     rows = stack(tape, model)
     tape.segment(("forward", "loss"))
     kind, tape.kind = tape.kind, LOGITS
-    logits = linear(tape, rows, model.head)
-    if "logits" in model.scales:
-        logits = scale(tape, logits)
-    if model.caps_logits:
-        logits = scale(tape, logits)
-        logits = elementwise(tape, logits, keeps="result")
-        logits = scale(tape, logits)
-    loss = losses.full(tape, logits, model.batch * model.tokens)
+    made = loss_of(tape, rows, model.head)
     tape.kind = kind
-    return loss
+    return made

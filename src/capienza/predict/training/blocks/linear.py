@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capienza.predict.training.blocks.modules import Adapter, Linear
-from capienza.predict.training.operations import FP32, add, cast, copy, dropout, matmul, scale, weight_cast
+from capienza.predict.training.operations import FP32, add, add_over, cast, copy, dropout, matmul, scale, weight_cast
 from capienza.predict.training.tape import Gradients, Tape, Tensor, Weight, connected
 
 BITS16 = 2
 ABSMAX_BLOCK = 64
 """Elements of a quantised weight that share a constant."""
 NESTED = ("nf4_double", "fp4_double")
+FOUR_BIT = ("nf4", "fp4", *NESTED)
+"""bitsandbytes' formats. Others are unpacked as well, and PEFT adds to their result in place (lora/gptq.py)."""
 
 
 def linear(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
@@ -82,15 +84,16 @@ def _adapted(tape: Tape, rows: Tensor, module: Linear, adapter: Adapter) -> Tens
 
 def _adapted_quantised(tape: Tape, rows: Tensor, module: Linear, adapter: Adapter) -> Tensor:
     made = base(tape, rows, module)
-    made = copy(tape, made)
+    is_gptq = module.weight.quantised not in FOUR_BIT
+    if not is_gptq:
+        made = copy(tape, made)
     before = made.item
     if not tape.autocast:
         rows = cast(tape, rows, adapter.down.item)
     update = _update(tape, rows, adapter)
     if not tape.autocast:
         update = cast(tape, update, before)
-    made = add(tape, made, update)
-    return made
+    return add_over(tape, made, update) if is_gptq else add(tape, made, update)
 
 
 def _update(tape: Tape, rows: Tensor, adapter: Adapter) -> Tensor:

@@ -1,15 +1,84 @@
-"""From the last rows to the loss, by implementation."""
+"""From the last rows to the loss, by implementation and release.
+
+full          transformers: logits in fp32, up to 4.45 under the logits' own name, so that the first copy goes; up to
+              about 4.48 a shifted copy more; `cross_entropy` keeps the logarithms of the probabilities (loss_utils.py)
+fused         the same logits, and one kernel that writes their gradient over them (unsloth, fms-acceleration)
+fused_linear  the head runs over pieces of rows, and each piece's gradient is there before the next (Liger-Kernel,
+              ops/fused_linear_cross_entropy.py: as many pieces as the vocabulary is wider than the rows, in powers of 2)
+chunked       the head, or the loss, over pieces of rows, each with its own graph
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import msgspec
 
-from capienza.predict.training.operations import FP32, cast
-from capienza.predict.training.tape import Gradients, Tape, Tensor, connected
+from capienza.predict.training.blocks.linear import linear
+from capienza.predict.training.blocks.modules import Linear
+from capienza.predict.training.operations import FP32, cast, elementwise, join, part, scale
+from capienza.predict.training.tape import Gradients, Results, Tape, Tensor, connected
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The last product and the loss. `widens_first`: the fp32 logits take the name of the first ones."""
+
+    module: Linear
+    kind: str
+    rows: int
+    widens: bool
+    widens_first: bool
+    shifts: bool
+    pieces: int
+    scales: bool
+    caps: bool
+    widens_outputs: bool
+    keeps_outputs: bool
+
+
+def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, Tensor | None]:
+    """The loss, and what else of the logits outlives the forward pass."""
+    if head.kind == "fused_linear":
+        return _fused_linear(tape, rows, head), None
+    if head.kind == "chunked":
+        return _chunked(tape, rows, head), None
+    logits = _logits(tape, rows, head)
+    if head.widens and head.widens_first:
+        logits = cast(tape, logits, FP32)
+    loss = _whole(tape, logits, head)
+    if not head.keeps_outputs:
+        return loss, None
+    return loss, cast(tape, logits, FP32) if head.widens_outputs else logits
+
+
+def _logits(tape: Tape, rows: Tensor, head: Head) -> Tensor:
+    logits = linear(tape, rows, head.module)
+    if head.scales:
+        logits = scale(tape, logits)
+    if head.caps:
+        logits = scale(tape, logits)
+        logits = elementwise(tape, logits, keeps="result")
+        logits = scale(tape, logits)
+    return logits
+
+
+def _whole(tape: Tape, logits: Tensor, head: Head) -> Tensor:
+    if head.widens:
+        logits = cast(tape, logits, FP32)
+    seen = _shifted(tape, logits) if head.shifts else logits
+    return divided(tape, (fused if head.kind == "fused" else cross_entropy)(tape, seen, head.rows))
+
+
+def _shifted(tape: Tape, logits: Tensor) -> Tensor:
+    """All but the last row of each sequence, copied: the gradient goes through the slice."""
+    cut = part(tape, logits, logits.elements)
+    elements, item = cut.elements, cut.item
+    node = tape.node((cut,), lambda gradients: (gradients[0],))
+    return connected(tape.new(elements, item), node)
 
 
 def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> Tensor:
-    """`torch.nn.functional.cross_entropy`: the logarithm of the probabilities is kept."""
+    """`torch.nn.functional.cross_entropy`: the logarithm of the probabilities is kept. Autocast takes it to fp32."""
+    if tape.autocast:
+        logits = cast(tape, logits, FP32)
     count, item = logits.elements, logits.item
     labels = tape.new(rows + 1, 8)
     node = tape.node((logits,), lambda _: (tape.new(count, item),))
@@ -22,16 +91,81 @@ def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> Tensor:
     return loss
 
 
-def full(tape: Tape, logits: Tensor, rows: int) -> Tensor:
-    """transformers' ForCausalLMLoss: all logits in fp32 (loss_utils.py, 5.24)."""
-    wide = cast(tape, logits, FP32)
-    loss = cross_entropy(tape, wide, rows)
-    return _divided(tape, loss)
+def fused(tape: Tape, logits: Tensor, rows: int) -> Tensor:
+    """One kernel that keeps a number a row, and writes the gradient over the logits."""
+    sums = tape.new(rows, FP32)
+    block, count, item = logits.block, logits.elements, logits.item
+    held = [block]
+    del block
 
+    def back(_: Gradients) -> Results:
+        return (Tensor(count, item, held.pop()),)
 
-def _divided(tape: Tape, loss: Tensor) -> Tensor:
-    def back(_: Gradients) -> Sequence[Tensor]:
-        return (tape.new(1, FP32),)
-
-    node = tape.node((loss,), back)
+    node = tape.node((logits,), back, sums)
+    if node is None:
+        held.clear()
     return connected(tape.new(1, FP32), node)
+
+
+def divided(tape: Tape, loss: Tensor) -> Tensor:
+    """The sum over the number of targets."""
+    node = tape.node((loss,), lambda _: (tape.new(1, FP32),))
+    return connected(tape.new(1, FP32), node)
+
+
+def _fused_linear(tape: Tape, rows: Tensor, head: Head) -> Tensor:
+    """The gradients of rows and weight are made in the forward pass, and kept."""
+    weight = head.module.weight
+    width = weight.columns
+    count = head.rows
+    size = _piece(count, weight.rows, width)
+    item = tape.autocast or weight.item
+    cut = cast(tape, rows, item)
+    wants_weight = weight.leaf is not None and tape.grad
+    of_rows = tape.new(cut.elements, cut.item) if cut.edge is not None else None
+    # In fp32 where the weight is in half (accumulated over the pieces), as the weight is otherwise.
+    of_weight = tape.new(weight.elements, weight.item) if wants_weight else None
+    numbers = tape.new(count, FP32)
+    logits = tape.new(size * weight.rows, item)
+    if wants_weight:
+        tape.scratch(weight.elements * item)
+    else:
+        tape.scratch(size * width * item)
+    del logits, numbers
+    held = [of_rows, of_weight]
+
+    def back(_: Gradients) -> Results:
+        made = list(held)
+        held.clear()
+        return made
+
+    node = tape.node((cut, weight.tensor), back)
+    if node is None:
+        held.clear()
+    return connected(tape.new(1, FP32), node)
+
+
+def _piece(rows: int, vocabulary: int, width: int) -> int:
+    """Rows whose logits are about as large as all that goes in, a power of two."""
+    each = -(-rows // -(-vocabulary // width))
+    return min(1 << (each - 1).bit_length(), rows)
+
+
+def _chunked(tape: Tape, rows: Tensor, head: Head) -> Tensor:
+    """The logits of each piece are made, and their loss; the graph keeps what every piece needs."""
+    sizes = _sizes(head.rows, head.pieces)
+    width = head.module.weight.columns
+    logits = [_logits(tape, part(tape, rows, size * width), head) for size in sizes]
+    losses = []
+    for size in sizes:
+        one = logits.pop(0)
+        if head.widens:
+            one = cast(tape, one, FP32)
+        losses.append((fused if head.kind == "fused" else cross_entropy)(tape, one, size))
+        del one
+    return divided(tape, join(tape, *losses))
+
+
+def _sizes(rows: int, pieces: int) -> list[int]:
+    each = -(-rows // max(pieces, 1))
+    return [min(each, rows - start) for start in range(0, rows, each)]

@@ -6,24 +6,29 @@ import msgspec
 
 from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear
-from capienza.predict.training.operations import add, elementwise, multiply, power, scale, shift, split
+from capienza.predict.training.operations import add, elementwise, fused_product, multiply, power, scale, shift, split
 from capienza.predict.training.tape import Tape, Tensor
 
 
 class Mlp(msgspec.Struct, frozen=True):
-    """`gate` None: no gate. `is_joined`: gate and up are one matrix, kept in `up`."""
+    """`gate` None: no gate. `is_joined`: gate and up are one matrix, kept in `up`. `is_fused`: one kernel multiplies."""
 
     gate: Linear | None
     up: Linear
     down: Linear
     activation: str
     is_joined: bool = False
+    is_fused: bool = False
 
 
 def mlp(tape: Tape, rows: Tensor, module: Mlp) -> Tensor:
     """Rows in, rows out."""
     if module.is_joined:
         return _joined(tape, rows, module)
+    if module.is_fused and module.gate is not None:
+        return linear(
+            tape, fused_product(tape, linear(tape, rows, module.gate), linear(tape, rows, module.up)), module.down
+        )
     if module.gate is None:
         rows = linear(tape, rows, module.up)
         rows = activated(tape, rows, module.activation)

@@ -105,7 +105,23 @@ def _native(tape: Tape, rows: Tensor, weight: Tensor | None, bias: Tensor | None
     return made
 
 
+def _fused(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
+    """One kernel (Liger, unsloth): it keeps its input and a number a row, and writes over the gradient."""
+    assert module.weight is not None
+    weight = module.weight.tensor
+    item, count = weight.item, module.width
+
+    def back(gradients: Gradients) -> list[Tensor | None]:
+        return [gradients[0], tape.new(count, item) if weight.edge is not None else None]
+
+    node = tape.node((rows, weight), back, rows)
+    made = connected(tape.new(rows.elements, rows.item), node)
+    tape.keep(node, tape.new(rows.elements // module.width, FP32))
+    return made
+
+
 KINDS = {
+    "fused": _fused,
     "rms": _rms,
     "rms_late": _rms_late,
     "rms_wide": _rms_wide,

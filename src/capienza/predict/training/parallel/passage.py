@@ -24,23 +24,30 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def passages_of(events: Sequence[tape.Event]) -> list[Passage]:
-    """A tape's events, cut where its segments begin; parts between the last layer and the loss are the exit."""
-    parts: list[tuple[str, Place, list[Event], list[int]]] = []
+    """A tape's events, cut where its segments begin; parts between the last layer and the loss are the exit.
+
+    Gradients of weights are those that are never given back: a checkpointed layer's input gets one too, and loses it.
+    """
+    given = {block for code, block, _, _ in events if code == tape.FREED}
+    made: list[Passage] = []
+    place: Place = "exit"
+    phase: Literal["forward", "backward"] = "forward"
+    blocks: list[Event] = []
+    gradients: list[int] = []
     for code, block, size, _ in events:
         if code == tape.SEGMENT:
-            phase, place = block
-            known = place if isinstance(place, int) or place == "entry" else "exit"
-            if parts and parts[-1][:2] == (phase, known):
+            following: Literal["forward", "backward"] = "backward" if block[0] == "backward" else "forward"
+            known: Place = block[1] if isinstance(block[1], int) or block[1] == "entry" else "exit"
+            if (following, known) == (phase, place):
                 continue
-            parts.append((phase, known, [], []))
+            if blocks:
+                made.append(Passage(phase=phase, place=place, events=tuple(blocks), gradients=tuple(gradients)))
+            phase, place, blocks, gradients = following, known, [], []
         elif code == tape.RENAMED:
-            parts[-1][3].append(block)
+            gradients += [block] * (block not in given)
         else:
-            parts[-1][2].append((ALLOC if code == tape.ALLOCATED else FREE, block, size, 0))
-    return [
-        Passage(phase=phase, place=place, events=tuple(made), gradients=tuple(gradients))
-        for phase, place, made, gradients in parts
-    ]
+            blocks.append((ALLOC if code == tape.ALLOCATED else FREE, block, size, 0))
+    return [*made, Passage(phase=phase, place=place, events=tuple(blocks), gradients=tuple(gradients))]
 
 
 def numbered(passages: Sequence[Passage], microbatch: int) -> list[Passage]:

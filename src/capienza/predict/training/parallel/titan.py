@@ -103,9 +103,7 @@ def _embedded(tape: Tape, table: Weight, ids: Tensor) -> Tensor:
     return connected(tape.new(ids.elements * table.columns, BF16), node)
 
 
-def _layer(
-    tape: Tape, state: Tensor, model: Llama, rows: int, tokens: int, checkpointing: Checkpointing
-) -> Tensor:
+def _layer(tape: Tape, state: Tensor, model: Llama, rows: int, tokens: int, checkpointing: Checkpointing) -> Tensor:
     weights = {name: Weight(*shape, BF16, trained=True) for name, shape in model.layer_shapes.items()}
 
     def call(given: Tensor) -> Tensor:
@@ -119,9 +117,7 @@ def _layer(
     return run[checkpointing](tape, call, state)
 
 
-def _block(
-    tape: Tape, state: Tensor, weights: dict[str, Weight], model: Llama, rows: int, tokens: int
-) -> Tensor:
+def _block(tape: Tape, state: Tensor, weights: dict[str, Weight], model: Llama, rows: int, tokens: int) -> Tensor:
     residual = state
     state = _gathered(tape, _norm(tape, state, weights["attention_norm"]), model.tensor_ranks)
     query, key, value = (_product(tape, state, weights[name]) for name in ("wq", "wk", "wv"))

@@ -1,0 +1,131 @@
+"""Steps of one rank: a program's parts, with what a sharding library does between them.
+
+Legend: unit -1 is the root, units from 0 are layers. A forward pass begins with the root and ends with the loss; in a
+backward pass a layer is gathered before its part and reduced after it, the root last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from capienza.predict.training.parallel.passage import Passage, left_over, numbered
+from capienza.predict.training.parallel.program import Program
+
+ROOT = -1
+STEP_COUNTER_BYTES = 4
+
+
+class Sharder(Protocol):
+    """What a library does for a unit, written into `program`."""
+
+    program: Program
+
+    def load(self) -> None:
+        """This rank's part of all units."""
+
+    def unshard_in_forward(self, unit: int) -> None:
+        """Before a unit's forward."""
+
+    def reshard_in_forward(self, unit: int) -> None:
+        """After a layer's forward."""
+
+    def end_forward(self) -> None:
+        """The root's forward is over."""
+
+    def unshard_in_backward(self, unit: int) -> None:
+        """Before a layer's backward."""
+
+    def reduce(self, unit: int, gradients: Sequence[int]) -> None:
+        """After a unit's backward: its gradients, whole, become this rank's part of the sum."""
+
+    def leave(self, unit: int) -> None:
+        """After a unit's backward where gradients stay whole."""
+
+    def end_backward(self) -> None:
+        """The backward pass is over."""
+
+    def states(self) -> Sequence[int]:
+        """Sizes of the states of each weight that is trained, in bytes, one after the other."""
+
+    def transients(self) -> Sequence[int]:
+        """What an optimizer step makes for its own length."""
+
+    def zero(self) -> None:
+        """Gradients of the step before go."""
+
+
+def weave(
+    passages: Sequence[Passage],
+    sharder: Sharder,
+    *,
+    workspace_bytes: int,
+    microbatches: int = 1,
+    accumulates_whole: bool = False,
+    steps: int = 2,
+) -> Program:
+    """So many steps of one rank. `passages` are one microbatch's, in order, forward and backward.
+
+    `workspace_bytes`: the matrix library's, of the main thread and again of the thread that runs backward.
+    """
+    program = sharder.program
+    sharder.load()
+    program.take(workspace_bytes)
+    batch: tuple[int, ...] = ()
+    for step in range(steps):
+        sharder.zero()
+        whole: dict[int, list[int]] = {}
+        for microbatch in range(microbatches):
+            mine = numbered(passages, microbatch)
+            program.give(*batch)
+            batch = left_over(mine)
+            _forward([passage for passage in mine if passage.phase == "forward"], sharder)
+            if step == microbatch == 0:
+                program.take(workspace_bytes)
+            is_reduced = microbatch == microbatches - 1 or not accumulates_whole
+            _backward(
+                [passage for passage in mine if passage.phase == "backward"], sharder, whole, is_reduced=is_reduced
+            )
+        if step == 0:
+            for size in sharder.states():
+                program.take(STEP_COUNTER_BYTES)
+                program.take(size // 2)
+                program.take(size - size // 2)
+        program.passing(*sharder.transients())
+    return program
+
+
+def _forward(passages: Sequence[Passage], sharder: Sharder) -> None:
+    sharder.unshard_in_forward(ROOT)
+    for passage in passages:
+        if isinstance(passage.place, int):
+            sharder.unshard_in_forward(passage.place)
+        sharder.program.extend(passage.events)
+        if isinstance(passage.place, int):
+            sharder.reshard_in_forward(passage.place)
+    sharder.end_forward()
+
+
+def _backward(passages: Sequence[Passage], sharder: Sharder, whole: dict[int, list[int]], *, is_reduced: bool) -> None:
+    for passage in passages:
+        unit = passage.place if isinstance(passage.place, int) else ROOT
+        if unit != ROOT:
+            sharder.unshard_in_backward(unit)
+        sharder.program.extend(passage.events)
+        held = whole.setdefault(unit, [])
+        if held and unit != ROOT:
+            # Added to those of the microbatches before.
+            sharder.program.give(*passage.gradients)
+        else:
+            held.extend(passage.gradients)
+        if unit != ROOT:
+            _end(unit, sharder, whole, is_reduced=is_reduced)
+    _end(ROOT, sharder, whole, is_reduced=is_reduced)
+    sharder.end_backward()
+
+
+def _end(unit: int, sharder: Sharder, whole: dict[int, list[int]], *, is_reduced: bool) -> None:
+    if is_reduced:
+        sharder.reduce(unit, whole.pop(unit, []))
+    else:
+        sharder.leave(unit)
