@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from capienza.predict.training.blocks.attention import Attention, attention
+from capienza.predict.training.blocks.experts import Experts, experts
 from capienza.predict.training.blocks.loss import Head, loss_of
 from capienza.predict.training.blocks.mlp import Mlp, mlp
 from capienza.predict.training.blocks.modules import Norm
@@ -34,7 +35,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     attention: Attention
     after_attention: Norm | None = None
     before_mlp: Norm | None = None
-    mlp: Mlp
+    mlp: Mlp | Experts
     after_mlp: Norm | None = None
     is_parallel: bool = False
     held: frozenset[str] = frozenset()
@@ -76,11 +77,15 @@ def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tens
     residual = rows
     if module.before_mlp is not None:
         rows = norm(tape, rows, module.before_mlp)
-    rows = mlp(tape, rows, module.mlp)
+    rows = _fed_forward(tape, rows, module.mlp)
     if module.has_dropout:
         rows = dropout(tape, rows)
     rows = _added(tape, residual, rows, module.after_mlp, module)
     return rows
+
+
+def _fed_forward(tape: Tape, rows: Tensor, module: Mlp | Experts) -> Tensor:
+    return experts(tape, rows, module) if isinstance(module, Experts) else mlp(tape, rows, module)
 
 
 def _added(tape: Tape, residual: Tensor, rows: Tensor, after: Norm | None, module: Layer) -> Tensor:
@@ -97,7 +102,7 @@ def _parallel(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, 
     seen = attention(tape, rows, module.attention, positions)
     if module.before_mlp is not None:
         rows = norm(tape, residual, module.before_mlp)
-    rows = mlp(tape, rows, module.mlp)
+    rows = _fed_forward(tape, rows, module.mlp)
     if module.has_dropout:
         rows = dropout(tape, rows)
     return add(tape, add(tape, residual, seen), rows)
