@@ -1,7 +1,7 @@
 """What is predicted for a training case: one figure for each counter that cases log.
 
 Legend: allocated, reserved, device as in `ledger.counters`, in bytes on one GPU;
-    allocated_after      allocated when training has returned
+    allocated_after      allocated when training has returned; allocated_stepped: with the last step's gradients
     allocated_loaded     allocated when the model is on the GPU; with adapters: allocated_adapted
     ..._peak             the highest of all phases
     reserved_loaded, device_loaded, device_context
@@ -57,6 +57,7 @@ def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
     answer = answer_of(architecture, recipe).on(gpu_facts(gpu))
     phases = {one.phase: one for one in counters_of(Ledger(entries=tuple(_entries(answer)), gpus=(DEVICE,)), DEVICE)}
     found: dict[str, float] = {"allocated_after": answer.resident.after_bytes}
+    found["allocated_stepped"] = found["allocated_after"] + answer.resident.gradients_bytes
     base = answer.resident.base
     found["allocated_loaded"] = base.total_bytes + answer.resident.loading.slack_bytes
     found["allocated_adapted"] = found["allocated_loaded"] + answer.resident.adapters_bytes

@@ -29,6 +29,10 @@ COUNTERS = {
 }
 
 
+PROSE = re.compile(r"prose|uses about|readme text")
+STEPPED = re.compile(r"after optimizer step|after training")
+
+
 def readings(row: Row) -> Iterator[tuple[str, float | None, Message | None]]:
     """The kind of each reading, its bytes, and why it cannot be compared."""
     listed = row.get("measured")
@@ -49,7 +53,11 @@ def _kind(one: Row) -> tuple[str, Message | None]:
     kind = COUNTERS.get(counter)
     if kind is None:
         return "unknown", reasons.UNKNOWN_COUNTER(counter=str(one.get("counter"))[:60])
-    if MANY_STEPS.search(phase):
+    if PROSE.search(text(one.get("counter"))):
+        return kind, reasons.PROSE()
+    if kind == "allocated_after" and STEPPED.search(phase):
+        kind = "allocated_stepped"
+    if MANY_STEPS.search(phase) and kind != "allocated_stepped":
         return kind, reasons.MEAN_OF_STEPS(phase=phase[:60])
     if kind == "device_peak" and CONTEXT.search(phase):
         return "device_context", None

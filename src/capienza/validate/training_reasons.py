@@ -44,6 +44,7 @@ NEAR_THE_CARD = template(
     "validate.training-near-the-card",
     "the device is {share} % full: there the allocator gives back what it keeps, and the reading shows no need",
 )
+PROSE = template("validate.training-prose", "the figure is a rounded one from a text, and may be the card's size")
 SUSPICIOUS = template("validate.training-suspicious", "the case itself says that the figure is odd")
 OTHER_CARDS = template("validate.pipeline-cards", "what lies outside of PyTorch is not known for {gpu}")
 COMPILED = template("validate.training-compiled", "what a compiled program or one in fp8 holds is not predicted")
@@ -55,4 +56,8 @@ STOPPED = template(
 OTHER_ADAPTERS = template(
     "validate.training-other-adapters",
     "the adapters as stated have {found} parameters, the case says that {stated} are trained",
+)
+WHOLE_FLAT = template(
+    "validate.training-whole-flat",
+    "LitGPT wraps frozen and trained weights in one flat parameter and loads the whole model first; this is not predicted",
 )

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
+import msgspec
+
 from capienza.errors import InputError, template
 from capienza.recipe.recipe import (
     Adapters,
@@ -31,11 +33,15 @@ Row = Mapping[str, Any]
 HABIT = template("validate.training-habit", "not stated by the case; {framework} does so unless told")
 OPEN_LENGTH = template("validate.training-open-length", "the case only bounds the length of its sequences")
 OPEN_LENGTH_TOKENS = 2048
+OWN_CODE = re.compile(r"baichuan|xverse|internlm|aquila|minicpm")
+"""Models that came with modeling code of their own."""
 FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
 """Rows that fms-hf-tuning adds to these models' embeddings, by what their tokenizers hold; one for all others."""
 WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
 """Checkpoints of GPTQ whose quantize_config.json states one group a row."""
 OTHER_LOSSES = re.compile(r"classif|labels\)|contrastive|reward")
+NARROW_LOSSES = ("gpt_bigcode",)
+"""Families whose own code never took the logits to fp32."""
 NO_LOSSES = re.compile(r"\bmse\b|flow|diffusion")
 WIDE_NORMS, NARROW_NORMS = "norms to fp32", "norms kept bf16"
 
@@ -56,7 +62,7 @@ def training_recipe(row: Row, family: str) -> Recipe:
     if microbatch is None:
         _assume(origins, habit, "microbatch", "1")
     checkpointing = _checkpointing(row, habit, origins)
-    loss = _loss(row, habit, origins)
+    loss = _loss(row, habit, family, origins)
     return Recipe(
         framework=habit.name,
         framework_version=_version(row),
@@ -69,7 +75,7 @@ def training_recipe(row: Row, family: str) -> Recipe:
         has_padding_mask=habit.is_hugging_face or habit.name == "peft",
         added_tokens=added_tokens(row),
         libraries=words.libraries(row.get("framework_version")),
-        attention=cast("Any", _attention(row, habit, origins)),
+        attention=cast("Any", _attention(row, habit, family, origins)),
         kernels=_kernels(row, habit),
         is_compiled=row.get("compile") is True or words.text(row.get("compile")) == "true",
         precision=precision,
@@ -137,6 +143,8 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
     if quantised and quantised.startswith("gptq") and WHOLE_ROW_GROUPS.search(str(row.get("model"))):
         quantised = quantised.partition("-g")[0]
     half: Dtype = "fp16" if has_no_bf16(row) else "bf16"
+    if method == "full" and half == "fp16" and "fp16" in stored and "bf16" in stored:
+        half = "fp32"  # a gradient scaler refuses weights in fp16
     base = words.dtype(stored) or (words.dtype(said) if quantised is None else None)
     if ("bf16" in stored and "fp16" in stored) or base is None:
         base = half
@@ -209,7 +217,7 @@ def _is_before_5(row: Row) -> bool:
     return (words.version_of("transformers", row.get("framework_version")) or (4, 0)) < (5, 0)
 
 
-def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
+def _loss(row: Row, habit: Habit, family: str, origins: list[Origin]) -> Loss:
     said = words.text(row.get("loss_impl"))
     if NO_LOSSES.search(said):
         raise InputError(reasons.NO_LANGUAGE_MODEL(model=str(row.get("model"))[:80]))
@@ -219,6 +227,8 @@ def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
     if loss is None:
         loss = Loss(kind="full", widens=habit.widens_logits)
         _assume(origins, habit, "loss.kind", loss.kind)
+    if family in NARROW_LOSSES and loss.kind == "full":
+        loss = msgspec.structs.replace(loss, widens=False)
     return loss
 
 
@@ -232,12 +242,19 @@ def _accumulation(row: Row, habit: Habit, origins: list[Origin]) -> int:
     return found or 1
 
 
-def _attention(row: Row, habit: Habit, origins: list[Origin]) -> str:
+def _attention(row: Row, habit: Habit, family: str, origins: list[Origin]) -> str:
     found = words.attention(row.get("attention"))
     if found is None:
-        found = "sdpa"
+        found = "eager" if habit.is_hugging_face and _is_before_sdpa(row, family) else "sdpa"
         _assume(origins, habit, "attention", found)
     return found
+
+
+def _is_before_sdpa(row: Row, family: str) -> bool:
+    """transformers 4.36 brought torch's own attention to Llama, later releases to the others; not to models' own code."""
+    release = words.version_of("transformers", row.get("framework_version"))
+    own_code = OWN_CODE.search(words.text(row.get("model"))) is not None
+    return release is not None and (release < (4, 36) or (release < (4, 38) and (family != "llama" or own_code)))
 
 
 def _kernels(row: Row, habit: Habit) -> Kernels:

@@ -37,6 +37,8 @@ def shared_figures(architecture: Architecture, recipe: Recipe, gpu: str) -> dict
     parallel = recipe.parallel
     if parallel.sharding == "fsdp2" and recipe.framework == "torchtitan" and architecture.model_type in LLAMAS:
         return _titan(architecture, recipe, gpu)
+    if recipe.framework == "litgpt":
+        raise InputError(reasons.WHOLE_FLAT())
     is_plain = recipe.precision.quantised is None and parallel.offload == "none"
     if parallel.sharding == "fsdp1" and is_plain and parallel.tensor_ranks == parallel.pipeline_ranks == 1:
         return _flat(architecture, recipe)

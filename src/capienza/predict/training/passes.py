@@ -75,16 +75,28 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
 
 def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Sequence[Segment]) -> Level:
     best, where, level = highest(start, segments)
+    activations, logits, gradients, working = _settled(best)
     moment = Moment(
-        activations_bytes=best[0],
-        logits_bytes=best[1],
-        gradients_bytes=best[2],
-        working_bytes=best[3],
+        activations_bytes=activations,
+        logits_bytes=logits,
+        gradients_bytes=gradients,
+        working_bytes=working,
         where=str(where[1]) if isinstance(where, tuple) else "",
     )
     if phase not in found or moment.total_bytes > found[phase].total_bytes:
         found[phase] = moment
     return level
+
+
+def _settled(level: Level) -> Level:
+    """A repeated layer gives back a block of the kind that the first of its like found: kinds may be off, the sum not."""
+    sizes = list(level)
+    for kind, size in enumerate(sizes):
+        if size < 0:
+            sizes[max(range(len(sizes)), key=sizes.__getitem__)] += size
+            sizes[kind] = 0
+    first, second, third, fourth = sizes
+    return first, second, third, fourth
 
 
 def distinct(architecture: Architecture) -> tuple[list[int], list[int]]:

@@ -188,7 +188,7 @@ def _scored(tape: Tape, model: Decoder, vocab: int) -> Tensor:
 
 def _logprobs(tape: Tape, model: Decoder, vocab: int) -> Edge:
     """The forward pass to the log-probabilities; gives back the edge that the gradient enters by."""
-    width, count = model.head.weight.columns, model.batch * (model.tokens - 1)
+    width, count = model.head.module.weight.columns, model.batch * (model.tokens - 1)
     with tape.autocasting():
         rows = stack(tape, model)
     made = _scores(tape, model, vocab)
@@ -210,7 +210,7 @@ def _logprobs(tape: Tape, model: Decoder, vocab: int) -> Edge:
 def _scores(tape: Tape, model: Decoder, vocab: int) -> Tensor:
     """One number for each token but the last; rows without their last token are copied to lie in one piece."""
     count = model.batch * (model.tokens - 1)
-    flat = tape.new(count * model.head.weight.columns, HALF) if model.batch > 1 else None
+    flat = tape.new(count * model.head.module.weight.columns, HALF) if model.batch > 1 else None
     made = tape.new(count, HALF)
     _chunks(tape, count, vocab, wide=False)
     del flat
