@@ -167,6 +167,16 @@ def test_a_reference_model_and_a_rollout_engine_stand_beside():
     assert {entry.name: entry for entry in unknown.entries}["rollout_engine"].amount is None
 
 
+def test_completions_by_transformers_keep_keys_and_values_of_one_update():
+    told = Preference(rollout="transformers", prompt_tokens=100, completion_tokens=28)
+    _, ledger = ledger_of(replaced(objective="grpo", accumulation=2, preference=told))
+    (cache,) = (entry for entry in ledger.entries if entry.name == "kv_cache")
+    # 2 x 2 rows of 128 tokens, 3 layers of 2 heads x 64 x keys and values in bf16
+    assert cache.amount.expected == 4 * 128 * 3 * 2 * 64 * 2 * 2
+    _, unknown = ledger_of(replaced(objective="grpo", preference=Preference(rollout="transformers")))
+    assert {entry.name: entry for entry in unknown.entries}["kv_cache"].amount is None
+
+
 # what the card states, entries whose floor it proves
 PROOFS = [
     ({}, {}, set()),
