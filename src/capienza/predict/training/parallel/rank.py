@@ -107,7 +107,12 @@ def _step_and_program(
         return (
             ddp(model, upkeep, is_bucket_view=is_view, accumulates=several),
             ddp_program(
-                passages, model, upkeep, workspace_bytes=workspace_bytes, is_bucket_view=is_view, microbatches=microbatches
+                passages,
+                model,
+                upkeep,
+                workspace_bytes=workspace_bytes,
+                is_bucket_view=is_view,
+                microbatches=microbatches,
             ),
         )
     if parallel.sharding == "fsdp1":
@@ -167,7 +172,9 @@ def shared_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None 
 def _adapters(architecture: Architecture, recipe: Recipe, by_layer: dict[int | None, list[Unit]]) -> int:
     """Units of the adapters, by layer; or what they hold where they stay out of the library."""
     trained = trained_tensors(architecture, recipe)
-    is_out = recipe.kernels == "foak" and recipe.precision.quantised is not None
+    base = recipe.precision.quantised or ""
+    # A GPTQ base under FSDP is fms-acceleration's; with plain kernels its adapters are sharded as others are.
+    is_out = recipe.kernels == "foak" and base or base.startswith("gptq") and recipe.kernels != "transformers"
     if is_out and recipe.parallel.sharding == "fsdp1":
         return FUSED_ADAPTERS_BYTES * num_trained(trained)
     for one in trained:
