@@ -121,11 +121,18 @@ def _step_and_program(
             upkeep=upkeep,
             travel_bytes=travel,
             widens_trained=travel is not None,
+            prefetches=not _is_reentrant(recipe),
             accumulates_whole=several,
         )
         held = _held_bytes(recipe, width)
         return fsdp1(model, plan), fsdp1_program(
-            passages, model, plan, workspace_bytes=workspace_bytes, held_bytes=held, microbatches=microbatches
+            passages,
+            model,
+            plan,
+            workspace_bytes=workspace_bytes,
+            held_bytes=held,
+            microbatches=microbatches,
+            has_loss=True,
         )
     if parallel.sharding == "fsdp2":
         rows = RowPlan(
@@ -137,7 +144,7 @@ def _step_and_program(
             accumulates_whole=several,
         )
         return fsdp2(model, rows), fsdp2_program(
-            passages, model, rows, workspace_bytes=workspace_bytes, microbatches=microbatches
+            passages, model, rows, workspace_bytes=workspace_bytes, microbatches=microbatches, has_loss=True
         )
     message = f"{parallel.sharding}: not woven"
     raise ValueError(message)
@@ -196,9 +203,16 @@ def _passages(architecture: Architecture, recipe: Recipe, config: Mapping[str, A
     return passages_of(training_events(builder.decoder(list(range(len(architecture.layers)))), recipe, 1))
 
 
+def _is_reentrant(recipe: Recipe) -> bool:
+    """Layers run without gradients first: FSDP1 sees nothing that it would have to gather ahead for backward
+    (`_needs_pre_backward_unshard`).
+    """
+    return recipe.checkpointing.kind == "full" and recipe.checkpointing.is_reentrant
+
+
 def _held_bytes(recipe: Recipe, width: int) -> int:
     """What hooks hold of a layer: see `woven_fsdp1`."""
-    is_held = recipe.adapters is not None and recipe.checkpointing.kind == "full" and recipe.checkpointing.is_reentrant
+    is_held = recipe.adapters is not None and _is_reentrant(recipe)
     return recipe.rows_tokens * width * BYTES[recipe.precision.base] if is_held else 0
 
 
