@@ -107,7 +107,12 @@ def _step_and_program(
         return (
             ddp(model, upkeep, is_bucket_view=is_view, accumulates=several),
             ddp_program(
-                passages, model, upkeep, workspace_bytes=workspace_bytes, is_bucket_view=is_view, microbatches=microbatches
+                passages,
+                model,
+                upkeep,
+                workspace_bytes=workspace_bytes,
+                is_bucket_view=is_view,
+                microbatches=microbatches,
             ),
         )
     if parallel.sharding == "fsdp1":
@@ -116,11 +121,18 @@ def _step_and_program(
             upkeep=upkeep,
             travel_bytes=travel,
             widens_trained=travel is not None,
+            prefetches=not _is_reentrant(recipe),
             accumulates_whole=several,
         )
         held = _held_bytes(recipe, width)
         return fsdp1(model, plan), fsdp1_program(
-            passages, model, plan, workspace_bytes=workspace_bytes, held_bytes=held, microbatches=microbatches
+            passages,
+            model,
+            plan,
+            workspace_bytes=workspace_bytes,
+            held_bytes=held,
+            microbatches=microbatches,
+            has_loss=True,
         )
     if parallel.sharding == "fsdp2":
         rows = RowPlan(
@@ -132,7 +144,7 @@ def _step_and_program(
             accumulates_whole=several,
         )
         return fsdp2(model, rows), fsdp2_program(
-            passages, model, rows, workspace_bytes=workspace_bytes, microbatches=microbatches
+            passages, model, rows, workspace_bytes=workspace_bytes, microbatches=microbatches, has_loss=True
         )
     message = f"{parallel.sharding}: not woven"
     raise ValueError(message)
@@ -167,7 +179,9 @@ def shared_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None 
 def _adapters(architecture: Architecture, recipe: Recipe, by_layer: dict[int | None, list[Unit]]) -> int:
     """Units of the adapters, by layer; or what they hold where they stay out of the library."""
     trained = trained_tensors(architecture, recipe)
-    is_out = recipe.kernels == "foak" and recipe.precision.quantised is not None
+    base = recipe.precision.quantised or ""
+    # A GPTQ base under FSDP is fms-acceleration's; with plain kernels its adapters are sharded as others are.
+    is_out = recipe.kernels == "foak" and base or base.startswith("gptq") and recipe.kernels != "transformers"
     if is_out and recipe.parallel.sharding == "fsdp1":
         return FUSED_ADAPTERS_BYTES * num_trained(trained)
     for one in trained:
@@ -189,9 +203,16 @@ def _passages(architecture: Architecture, recipe: Recipe, config: Mapping[str, A
     return passages_of(training_events(builder.decoder(list(range(len(architecture.layers)))), recipe, 1))
 
 
+def _is_reentrant(recipe: Recipe) -> bool:
+    """Layers run without gradients first: FSDP1 sees nothing that it would have to gather ahead for backward
+    (`_needs_pre_backward_unshard`).
+    """
+    return recipe.checkpointing.kind == "full" and recipe.checkpointing.is_reentrant
+
+
 def _held_bytes(recipe: Recipe, width: int) -> int:
     """What hooks hold of a layer: see `woven_fsdp1`."""
-    is_held = recipe.adapters is not None and recipe.checkpointing.kind == "full" and recipe.checkpointing.is_reentrant
+    is_held = recipe.adapters is not None and _is_reentrant(recipe)
     return recipe.rows_tokens * width * BYTES[recipe.precision.base] if is_held else 0
 
 

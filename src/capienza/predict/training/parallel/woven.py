@@ -33,6 +33,9 @@ class Sharder(Protocol):
     def end_forward(self) -> None:
         """The root's forward is over."""
 
+    def gather_last(self) -> None:
+        """The root's backward begins: the last layer is gathered ahead."""
+
     def unshard_in_backward(self, unit: int) -> None:
         """Before a layer's backward."""
 
@@ -62,11 +65,13 @@ def weave(
     workspace_bytes: int,
     microbatches: int = 1,
     accumulates_whole: bool = False,
+    has_loss: bool = False,
     steps: int = 2,
 ) -> Program:
     """So many steps of one rank. `passages` are one microbatch's, in order, forward and backward.
 
-    `workspace_bytes`: the matrix library's, of the main thread and again of the thread that runs backward.
+    `workspace_bytes`: the matrix library's, of the main thread and again of the thread that runs backward. `has_loss`:
+    the model itself makes the loss, so that the root's backward begins with it; else it begins with the head.
     """
     program = sharder.program
     sharder.load()
@@ -83,6 +88,8 @@ def weave(
             if step == microbatch == 0:
                 program.take(workspace_bytes)
             is_reduced = microbatch == microbatches - 1 or not accumulates_whole
+            if has_loss:
+                sharder.gather_last()
             _backward(
                 [passage for passage in mine if passage.phase == "backward"], sharder, whole, is_reduced=is_reduced
             )

@@ -56,6 +56,9 @@ class Buckets:
     def end_forward(self) -> None:
         """Nothing is held."""
 
+    def gather_last(self) -> None:
+        """Nothing is gathered."""
+
     def unshard_in_backward(self, unit: int) -> None:
         """Nothing is gathered."""
 

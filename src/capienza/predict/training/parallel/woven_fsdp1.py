@@ -33,15 +33,17 @@ def fsdp1_program(
     workspace_bytes: int,
     held_bytes: int = 0,
     microbatches: int = 1,
+    has_loss: bool = False,
     steps: int = 2,
 ) -> Program:
-    """So many steps of one rank."""
+    """So many steps of one rank. `has_loss`: see `weave`."""
     return weave(
         with_inputs_held(passages, held_bytes) if held_bytes else passages,
         FlatSharder(model, plan, held_bytes),
         workspace_bytes=workspace_bytes,
         microbatches=microbatches,
         accumulates_whole=plan.accumulates_whole,
+        has_loss=has_loss,
         steps=steps,
     )
 
@@ -114,6 +116,11 @@ class FlatSharder:
 
     def end_forward(self) -> None:
         """The root stays."""
+
+    def gather_last(self) -> None:
+        """The last layer, where units are gathered ahead."""
+        if self.plan.prefetches and self.layers:
+            self.unshard_in_forward(len(self.layers) - 1)
 
     def unshard_in_backward(self, unit: int) -> None:
         """This one, and the next one ahead."""

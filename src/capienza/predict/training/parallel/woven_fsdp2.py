@@ -26,15 +26,17 @@ def fsdp2_program(
     *,
     workspace_bytes: int,
     microbatches: int = 1,
+    has_loss: bool = False,
     steps: int = 2,
 ) -> Program:
-    """So many steps of one rank."""
+    """So many steps of one rank. `has_loss`: see `weave`."""
     return weave(
         passages,
         RowSharder(model, plan),
         workspace_bytes=workspace_bytes,
         microbatches=microbatches,
         accumulates_whole=plan.accumulates_whole,
+        has_loss=has_loss,
         steps=steps,
     )
 
@@ -97,6 +99,12 @@ class RowSharder:
         if self.last_gathered is not None:
             self.program.give(self.last_gathered)
             self.last_gathered = None
+
+    def gather_last(self) -> None:
+        """The last layer's buffer, unless the layer is still there."""
+        last = len(self.layers) - 1
+        if last >= 0 and last not in self.copies:
+            self.ahead[last] = self._gather(last)
 
     def unshard_in_backward(self, unit: int) -> None:
         """Its buffer was filled ahead; the next one's is filled now."""
