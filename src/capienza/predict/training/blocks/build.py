@@ -246,6 +246,7 @@ class Builder:
             hidden=self.architecture.hidden_size,
             inner=kind.intermediate_size,
             activation=self.traits.activation,
+            wide_shares=self.traits.wide_shares,
         )
         return made, {router, up, down}
 
