@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-import msgspec
-
 from capienza.errors import InputError, template
 from capienza.recipe.recipe import (
     Adapters,
@@ -40,8 +38,6 @@ FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
 WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
 """Checkpoints of GPTQ whose quantize_config.json states one group a row."""
 OTHER_LOSSES = re.compile(r"classif|labels\)|contrastive|reward")
-NARROW_LOSSES = ("gpt_bigcode",)
-"""Families whose own code never took the logits to fp32."""
 NO_LOSSES = re.compile(r"\bmse\b|flow|diffusion")
 WIDE_NORMS, NARROW_NORMS = "norms to fp32", "norms kept bf16"
 
@@ -62,7 +58,7 @@ def training_recipe(row: Row, family: str) -> Recipe:
     if microbatch is None:
         _assume(origins, habit, "microbatch", "1")
     checkpointing = _checkpointing(row, habit, origins)
-    loss = _loss(row, habit, family, origins)
+    loss = _loss(row, habit, origins)
     return Recipe(
         framework=habit.name,
         framework_version=_version(row),
@@ -217,7 +213,7 @@ def _is_before_5(row: Row) -> bool:
     return (words.version_of("transformers", row.get("framework_version")) or (4, 0)) < (5, 0)
 
 
-def _loss(row: Row, habit: Habit, family: str, origins: list[Origin]) -> Loss:
+def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
     said = words.text(row.get("loss_impl"))
     if NO_LOSSES.search(said):
         raise InputError(reasons.NO_LANGUAGE_MODEL(model=str(row.get("model"))[:80]))
@@ -227,8 +223,6 @@ def _loss(row: Row, habit: Habit, family: str, origins: list[Origin]) -> Loss:
     if loss is None:
         loss = Loss(kind="full", widens=habit.widens_logits)
         _assume(origins, habit, "loss.kind", loss.kind)
-    if family in NARROW_LOSSES and loss.kind == "full":
-        loss = msgspec.structs.replace(loss, widens=False)
     return loss
 
 
@@ -261,6 +255,8 @@ def _kernels(row: Row, habit: Habit) -> Kernels:
     said = words.text(row.get("loss_impl"))
     if "fused rmsnorm" in said or "fused (triton)" in said:
         return "foak"
+    if "liger" in said and "fms" in words.text(row.get("framework")):
+        return "foak"  # fms-acceleration takes Liger's loss beside its own kernels
     return "liger" if "liger" in said and "cut" not in said else habit.kernels
 
 
@@ -312,7 +308,10 @@ def _adapters(
 
 
 def _saved_modules(row: Row, family: str) -> tuple[str, ...]:
-    said = words.text(row.get("method"))
+    said, asked = words.text(row.get("method")), row.get("cli")
+    stated = asked.get("modules_to_save") if isinstance(asked, Mapping) else None
+    if isinstance(stated, str) and stated:
+        return tuple(stated[:200].split())
     if "modules_to_save" not in said and "fully trained" not in said:
         return ()
     return ("wte", "lm_head") if family in ("qwen", "gpt2") else ("embed_tokens", "lm_head")
