@@ -59,5 +59,5 @@ OTHER_ADAPTERS = template(
 )
 WHOLE_FLAT = template(
     "validate.training-whole-flat",
-    "LitGPT wraps frozen and trained weights in one flat parameter and loads the whole model first; this is not predicted",
+    "LitGPT puts frozen and trained weights into one flat parameter and loads the whole model first: not predicted",
 )
