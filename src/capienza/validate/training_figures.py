@@ -61,7 +61,7 @@ def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
     base = answer.resident.base
     found["allocated_loaded"] = base.total_bytes + answer.resident.loading.slack_bytes
     found["allocated_adapted"] = found["allocated_loaded"] + answer.resident.adapters_bytes
-    floors = dict(found)
+    floors: dict[str, float] = {}
     missing = None
     if answer.passes is None:
         missing = answer.notes[-1] if answer.notes else None
