@@ -26,6 +26,9 @@ from capienza.recipe.recipe import Recipe
 
 LOSS_WIDENS_SINCE = (4, 46)
 """Release of transformers since which the loss, not the model, takes logits to fp32 (loss/loss_utils.py)."""
+OWN_LOSS = {"gpt_bigcode": (4, 50)}
+"""Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
+runs show that the outputs outlive it."""
 EXPERT_PARTS = ("gate", "gate_up_proj", "down_proj")
 LABELS_SHIFT_SINCE = (4, 50)
 """Release of transformers since which labels are shifted, not logits: a fused kernel in its place got the copy too."""
@@ -108,18 +111,19 @@ class Builder:
         recipe, loss = self.recipe, self.recipe.loss
         release = transformers_release(recipe)
         rows = recipe.rows_tokens
+        is_own = release is not None and release < OWN_LOSS.get(self.architecture.model_type, (0, 0))
         return Head(
             module=module,
             kind=loss.kind,
             rows=rows,
-            widens=loss.widens,
+            widens=loss.widens and not is_own,
             widens_first=release is not None and release < LOSS_WIDENS_SINCE,
             shifts=loss.shifts or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
             pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
-            keeps_outputs=loss.keeps_outputs,
+            keeps_outputs=loss.keeps_outputs or is_own,
         )
 
     def layer(self, place: int) -> Layer:
@@ -246,6 +250,7 @@ class Builder:
             hidden=self.architecture.hidden_size,
             inner=kind.intermediate_size,
             activation=self.traits.activation,
+            wide_shares=self.traits.wide_shares,
         )
         return made, {router, up, down}
 

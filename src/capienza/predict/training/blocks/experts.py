@@ -16,7 +16,10 @@ from capienza.predict.training.tape import Gradients, Results, Tape, Tensor, Wei
 
 
 class Experts(msgspec.Struct, frozen=True, kw_only=True):
-    """`chosen` of all experts for a token. `up` holds gate and up side by side; sizes of one expert."""
+    """`chosen` of all experts for a token. `up` holds gate and up side by side; sizes of one expert.
+
+    `wide_shares`: what each expert counts for stays in fp32.
+    """
 
     router: Weight
     up: Weight
@@ -25,12 +28,15 @@ class Experts(msgspec.Struct, frozen=True, kw_only=True):
     hidden: int
     inner: int
     activation: str
+    wide_shares: bool
 
 
 def experts(tape: Tape, rows: Tensor, module: Experts) -> Tensor:
     """Rows in, rows out."""
     tokens = rows.elements // module.hidden
     shares = _routed(tape, rows, module, tokens)
+    if not module.wide_shares:
+        shares = cast(tape, shares, rows.item)
     picked = _picked(tape, rows, tokens * module.chosen * module.hidden)
     made = _grouped(tape, _inner(tape, picked, module, tokens), module.down, tokens * module.chosen, module.hidden)
     return _joined(tape, multiply(tape, made, shares), rows)
