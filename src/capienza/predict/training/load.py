@@ -97,7 +97,7 @@ def _is_made(scheme: Scheme | None) -> bool:
 
 def _kind(one: Piece, scheme: Scheme | None) -> tuple[object, ...]:
     """Pieces of a kind are held alike."""
-    return one.shape, one.role, one.module, one.name if scheme is not None and scheme.rules else ""
+    return one.shape, one.name if scheme is not None and scheme.rules else one.kind
 
 
 def _beside(elements: int, parts: tuple[Tensor, ...]) -> tuple[int, ...]:
