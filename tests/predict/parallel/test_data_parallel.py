@@ -41,7 +41,7 @@ MISTRAL_ELEMENTS = 7_241_732_096
     ("widens", "travel", "after", "peak"), [(False, None, 8.0, 10.0), (True, BF16, 16.0, 20.0)]
 )  # fmt: skip
 def test_bytes_an_element_of_a_fully_sharded_training(widens: bool, travel: int, after: float, peak: float) -> None:
-    # 8 and 10 bytes in pure bf16, 16 and 20 with accelerate's mixed precision: measured by fms-acceleration's benchmark.
+    # 8 and 10 bytes in pure bf16, 16 and 20 with accelerate's mixed precision: measured (fms-acceleration).
     stored = FP32 if widens else BF16
     step = fsdp1(
         MISTRAL, FlatPlan(ranks=4, upkeep=adam(stored, is_foreach=True), travel_bytes=travel, widens_trained=widens)

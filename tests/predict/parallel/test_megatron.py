@@ -67,7 +67,7 @@ def test_activations_of_all_microbatches_in_flight_are_held(place, layers, micro
             microbatch=microbatch,
             ranks=ranks,
             small=True,
-        )  # fmt: skip
+        )
     )
     if number + 1 < stages:
         assert later.allocated_bytes >= peak.allocated_bytes
@@ -161,7 +161,7 @@ def test_the_same_program_traced() -> None:
             vocabulary=vocabulary,
             positions=tokens,
             workspace_bytes=HOPPER_WORKSPACE_BYTES,
-        )  # fmt: skip
+        )
     )
     assert closed.allocated_bytes == pytest.approx(traced.allocated_bytes, rel=0.01)
     assert closed.reserved_bytes == pytest.approx(traced.reserved_bytes, rel=0.03)
@@ -184,7 +184,7 @@ def test_opt_350m_of_sailor(shared: Path) -> None:
                     microbatches=min(int(row["gbs"]) // microbatch // int(row["dp"]), 2 * len(parts) + 2),
                     microbatch=microbatch,
                     ranks=ranks,
-                )  # fmt: skip
+                )
             )
             for number, part in enumerate(parts)
         ]

@@ -1,7 +1,7 @@
 """DistributedDataParallel: every rank holds everything, and buckets for the gradients.
 
-Legend: P trained elements, g bytes of a gradient. Buckets are filled in about the reverse order of the parameters, 25 MiB
-each (the first 1 MiB), and live as long as the wrapper: one more copy of the gradients, P x g. With
+Legend: P trained elements, g bytes of a gradient. Buckets are filled in about the reverse order of the parameters, 25
+MiB each (the first 1 MiB), and live as long as the wrapper: one more copy of the gradients, P x g. With
 `gradient_as_bucket_view` the gradients are views of the buckets, and only the one being made stands beside them.
 
 Source: torch/csrc/distributed/c10d/reducer.cpp, torch/nn/parallel/distributed.py; each moment agrees with traced ranks

@@ -6,11 +6,11 @@ Every rank keeps S of each unit, and as much for its gradient. A unit is gathere
 backward the next one is gathered while one runs (BACKWARD_PRE). Its gradients come one by one and are then put into a
 flat one: 2 W for a moment. The root unit stays gathered from forward to the end of backward, and its gradients with it.
 
-Sources: torch/distributed/fsdp/_flat_param.py, _runtime_utils.py (prefetch, reduce-scatter, reshard); each moment agrees
-with traced ranks within 0.5 %. The reduced gradient outlives `zero_grad`, as `_saved_grad_shard`, until the next forward
-pass begins: 8 P/n after the last step of pure bf16 runs, where weights and states are 6 (measured: fms-acceleration's
-benchmark on A100, torch 2.4). accelerate takes the trained flat parameters up to fp32 when it is told of mixed
-precision (accelerator.py, prepare_model).
+Sources: torch/distributed/fsdp/_flat_param.py, _runtime_utils.py (prefetch, reduce-scatter, reshard); each moment
+agrees with traced ranks within 0.5 %. The reduced gradient outlives `zero_grad`, as `_saved_grad_shard`, until the next
+forward pass begins: 8 P/n after the last step of pure bf16 runs, where weights and states are 6 (measured:
+fms-acceleration's benchmark on A100, torch 2.4). accelerate takes the trained flat parameters up to fp32 when it is
+told of mixed precision (accelerator.py, prepare_model).
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ FP32_BYTES = 4
 
 
 class FlatPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`ranks` share one copy. `travel_bytes` None: parameters travel as they are stored. `widens_trained`: accelerate's
-    upcast. `prefetches`: BACKWARD_PRE. `accumulates_whole`: microbatches before the last keep whole gradients (no_sync).
+    """How it is wrapped: `ranks` share one copy.
+
+    `travel_bytes` None: parameters travel as they are stored. `widens_trained`: accelerate's upcast. `prefetches`:
+    BACKWARD_PRE. `accumulates_whole`: microbatches before the last keep whole gradients (no_sync).
     """
 
     ranks: int

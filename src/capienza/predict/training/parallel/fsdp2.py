@@ -7,8 +7,8 @@ the copy: 3 W when a unit begins, 2 W while it runs. Backward of a unit: the cop
 it, gathered ahead, its gradients, and the input of the reduce-scatter before: 3 W + E x r. The root's copy stays from
 forward to the end of backward. What is not resharded after forward stays until its own backward.
 
-Source: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py and _fsdp_collectives.py; each moment agrees with traced
-ranks within 0.5 %.
+Source: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py and _fsdp_collectives.py; each moment agrees with
+traced ranks within 0.5 %.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ Reshards = Literal["all", "all_but_last", "none"]
 
 
 class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`ranks` share one copy (HSDP: those of the inner group; the outer one reduces in place). `reshards`: which layers
-    are freed after forward. `accumulates_whole`: gradients stay whole, as they are reduced, until the last microbatch.
+    """How it is wrapped: `ranks` share one copy (HSDP: those of the inner group; the outer one reduces in place).
+
+    `reshards`: which layers are freed after forward. `accumulates_whole`: gradients stay whole, as they are reduced,
+    until the last microbatch.
     """
 
     ranks: int

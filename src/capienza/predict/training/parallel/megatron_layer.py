@@ -1,13 +1,14 @@
 """A decoder layer of Megatron (GPT, OPT) on one of t tensor-parallel ranks: what forward saves, what backward makes.
 
-Legend: N tokens of a microbatch (rows x length s), h hidden width, f feed-forward width, a heads, e bytes of an element.
-Attention is not fused: its scores are rows x a/t x s x s elements. Saved for backward, without dropout: the layer's
-input, two normalised inputs and the sum between them, N h each; query, key and value 3 N h/t, the context N h/t, the
-feed-forward's activation N f/t; the probabilities; mean and deviation of each norm in fp32. For e = 2 and with dropout
-this is s b h (10 + 24/t + 5 a s/(h t)) of Korthikanti et al. 2022 (arXiv 2205.05198) without its masks.
+Legend: N tokens of a microbatch (rows x length s), h hidden width, f feed-forward width, a heads, e bytes of an
+element. Attention is not fused: its scores are rows x a/t x s x s elements. Saved for backward, without dropout: the
+layer's input, two normalised inputs and the sum between them, N h each; query, key and value 3 N h/t, the context N
+h/t, the feed-forward's activation N f/t; the probabilities; mean and deviation of each norm in fp32. For e = 2 and with
+dropout this is s b h (10 + 24/t + 5 a s/(h t)) of Korthikanti et al. 2022 (arXiv 2205.05198) without its masks.
 
-Order of what is made and freed: Megatron-DeepSpeed, megatron/model/transformer.py and core/tensor_parallel/layers.py; the
-OPT layer of Sailor's training program (github.com/eth-easl/sailor, third_party/Megatron-DeepSpeed, ReLU, no dropout).
+Order of what is made and freed: Megatron-DeepSpeed, megatron/model/transformer.py and core/tensor_parallel/layers.py;
+the OPT layer of Sailor's training program (github.com/eth-easl/sailor, third_party/Megatron-DeepSpeed, ReLU, no
+dropout).
 """
 
 from __future__ import annotations
@@ -177,8 +178,10 @@ def backward(program: Program, block: Block, saved: Saved, gradient: int, gradie
 
 
 def _scores_backward(program: Program, block: Block, attended: int, probabilities: int) -> int:
-    """Softmax (a product first: ATen/native/cuda/SoftMax.cu), then the mask, which was filled into a view in place:
-    autograd copies the gradient twice for that (torch/csrc/autograd/functions/tensor.cpp, CopySlices).
+    """Softmax makes a product first (ATen/native/cuda/SoftMax.cu).
+
+    The mask was filled into a view in place: autograd copies the gradient twice for that
+    (torch/csrc/autograd/functions/tensor.cpp, CopySlices).
     """
     product, likely = program.take(block.scores_bytes), program.take(block.scores_bytes)
     program.give(product, attended, probabilities)

@@ -3,12 +3,13 @@
 Legend: p stages, i a stage's number from 0, m microbatches of a step. 1F1B: stage i runs min(p - i, m) forward passes
 before its first backward pass, then one of each by turns, so that many microbatches wait at once. DeepSpeed keeps
 max(2, min(p - i, m)) buffers; on the last stage each keeps the logits of its latest microbatch until it is used again.
-Weights, gradients and both Adam states are fp32, or whatever `element_bytes` says. Between stages 1/t of a tensor travels.
+Weights, gradients and both Adam states are fp32, or whatever `element_bytes` says. Between stages 1/t of a tensor
+travels.
 
-Sources: deepspeed/runtime/pipe/engine.py and schedule.py (TrainSchedule), engine.py (`allreduce_bucket`: all gradients are
-copied into one flat bucket of at most 5e8 elements), megatron/core/tensor_parallel/cross_entropy.py (the loss makes one
-more tensor of the logits' size, which becomes their gradient). cuBLAS: 32 MiB on Hopper and later, else 8320 KiB, for the
-main thread and for autograd's (ATen/cuda/CublasHandlePool.cpp).
+Sources: deepspeed/runtime/pipe/engine.py and schedule.py (TrainSchedule), engine.py (`allreduce_bucket`: all gradients
+are copied into one flat bucket of at most 5e8 elements), megatron/core/tensor_parallel/cross_entropy.py (the loss makes
+one more tensor of the logits' size, which becomes their gradient). cuBLAS: 32 MiB on Hopper and later, else 8320 KiB,
+for the main thread and for autograd's (ATen/cuda/CublasHandlePool.cpp).
 """
 
 from __future__ import annotations

@@ -29,10 +29,13 @@ GH200_NODE = Span(
     most_bytes=3883 * MEGABYTE,
     runs=10,
     source=(
-        "driver's memory.used minus max_memory_reserved of ten Megatron runs on 1 to 16 nodes: github.com/eth-easl/sailor, "
+        "driver's memory.used minus max_memory_reserved of ten Megatron runs, 1 to 16 nodes: "
+        "github.com/eth-easl/sailor, "
         "sailor/Planner/baselines/Aceso/aceso_validation_clariden/runtime/OPT-350/memory/csv"
     ),
 )
 COMMUNICATOR_BYTES = 500_000_000
-"""A communicator more, as where DeepSpeed makes groups of its own beside Megatron's: about half a gigabyte (the figure of
-Fujii et al. 2024, arXiv 2411.06465, in their calculator; NVIDIA gives none)."""
+"""A communicator more, as where DeepSpeed makes groups of its own beside Megatron's: about half a gigabyte.
+
+The figure of Fujii et al. 2024 (arXiv 2411.06465), in their calculator; NVIDIA gives none.
+"""

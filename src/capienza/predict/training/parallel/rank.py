@@ -181,7 +181,8 @@ def _adapters(architecture: Architecture, recipe: Recipe, by_layer: dict[int | N
     trained = trained_tensors(architecture, recipe)
     base = recipe.precision.quantised or ""
     # A GPTQ base under FSDP is fms-acceleration's; with plain kernels its adapters are sharded as others are.
-    is_out = recipe.kernels == "foak" and base or base.startswith("gptq") and recipe.kernels != "transformers"
+    is_fused = recipe.kernels == "foak" or (base.startswith("gptq") and recipe.kernels != "transformers")
+    is_out = bool(base) and is_fused
     if is_out and recipe.parallel.sharding == "fsdp1":
         return FUSED_ADAPTERS_BYTES * num_trained(trained)
     for one in trained:
@@ -204,8 +205,9 @@ def _passages(architecture: Architecture, recipe: Recipe, config: Mapping[str, A
 
 
 def _is_reentrant(recipe: Recipe) -> bool:
-    """Layers run without gradients first: FSDP1 sees nothing that it would have to gather ahead for backward
-    (`_needs_pre_backward_unshard`).
+    """Layers run without gradients first.
+
+    FSDP1 then sees nothing that it would have to gather ahead for backward (`_needs_pre_backward_unshard`).
     """
     return recipe.checkpointing.kind == "full" and recipe.checkpointing.is_reentrant
 

@@ -1,8 +1,8 @@
 """Selective checkpointing: of a recomputed call, the results of some operations are kept.
 
-torchtitan's policy "op" keeps what scaled_dot_product_attention makes and every other matrix product, beginning with the
-first (torchtitan/parallelisms/parallelize_llama.py, `_get_custom_policy`); torch/utils/checkpoint.py hands them out again
-when the call is run for the second time.
+torchtitan's policy "op" keeps what scaled_dot_product_attention makes and every other matrix product, beginning with
+the first (torchtitan/parallelisms/parallelize_llama.py, `_get_custom_policy`); torch/utils/checkpoint.py hands them out
+again when the call is run for the second time.
 """
 
 from __future__ import annotations

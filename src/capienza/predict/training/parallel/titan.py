@@ -7,7 +7,7 @@ fp32, keys and values are repeated for every head, attention is flash's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -25,8 +25,10 @@ Checkpointing = Literal["none", "selective", "full"]
 
 
 class Llama(msgspec.Struct, frozen=True, kw_only=True):
-    """Dimensions. `tensor_ranks` share heads, feed-forward width and vocabulary; between these, each has its tokens'
-    rows (sequence parallel), gathered before a product and scattered after it; the loss is of a rank's vocabulary.
+    """Dimensions.
+
+    `tensor_ranks` share heads, feed-forward width and vocabulary; between these, each has its tokens' rows (sequence
+    parallel), gathered before a product and scattered after it; the loss is of a rank's vocabulary.
     """
 
     layers: int
@@ -109,12 +111,9 @@ def _layer(tape: Tape, state: Tensor, model: Llama, rows: int, tokens: int, chec
     def call(given: Tensor) -> Tensor:
         return _block(tape, given, weights, model, rows, tokens)
 
-    run: dict[str, Callable[..., Tensor]] = {
-        "none": lambda tape, call, given: call(given),
-        "selective": checkpoint_selectively,
-        "full": checkpoint,
-    }
-    return run[checkpointing](tape, call, state)
+    if checkpointing == "none":
+        return call(state)
+    return (checkpoint_selectively if checkpointing == "selective" else checkpoint)(tape, call, state)
 
 
 def _block(tape: Tape, state: Tensor, weights: dict[str, Weight], model: Llama, rows: int, tokens: int) -> Tensor:

@@ -62,7 +62,7 @@ class Buckets:
     def unshard_in_backward(self, unit: int) -> None:
         """Nothing is gathered."""
 
-    def reduce(self, unit: int, gradients: Sequence[int]) -> None:
+    def reduce(self, unit: int, gradients: Sequence[int]) -> None:  # noqa: ARG002
         """Gradients stay beside the buckets, or are views of them."""
         if self.is_bucket_view:
             self.program.give(*gradients)

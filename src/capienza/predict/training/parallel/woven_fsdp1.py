@@ -5,8 +5,8 @@ precision a copy of this rank's part in the format of travel is made before and 
 
 Where layers are frozen and checkpointed with reentrance, the hooks that only reshard hold on to each layer's input and
 to its gradient until the backward pass ends (`_register_post_backward_reshard_only_hook`, `register_multi_grad_hook`):
-`held_bytes` is the size of one such tensor. Seen in traced programs (one more tensor a layer) and in measured ones: LoRA
-of Llama and Mistral models on two and four A100 peaks 2 bytes x layers x width x tokens above the same on one.
+`held_bytes` is the size of one such tensor. Seen in traced programs (one more tensor a layer) and in measured ones:
+LoRA of Llama and Mistral models on two and four A100 peaks 2 bytes x layers x width x tokens above the same on one.
 
 Source: torch/distributed/fsdp/_flat_param.py, _runtime_utils.py.
 """
@@ -71,7 +71,7 @@ def with_inputs_held(passages: Sequence[Passage], size_bytes: int) -> list[Passa
 
 
 class _Flat(msgspec.Struct, frozen=True):
-    """Of a flat parameter: this rank's part, the same as it travels (0 where nothing is cast), the whole, the states."""
+    """Of a flat parameter: this rank's part, the same as it travels (0 where nothing is cast), the whole, states."""
 
     part: int
     cast: int

@@ -42,8 +42,9 @@ def fsdp2_program(
 
 
 class _Sizes(msgspec.Struct, frozen=True):
-    """Of a unit: each weight's part, its whole copy, its optimizer states; the gather's input and output; the
-    reduce-scatter's input and output.
+    """Of a unit: each weight's part, its whole copy, its optimizer states.
+
+    Then the gather's input and output, and the reduce-scatter's.
     """
 
     parts: tuple[int, ...]
