@@ -168,12 +168,27 @@ def shared_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None 
                 continue
             found.setdefault(piece.layer, []).extend([weight] * piece.count)
     adapters: dict[int | None, list[Unit]] = {}
-    if not is_full:
+    if not is_full and _is_mixed(recipe):
+        _mix(architecture, recipe, found)
+    elif not is_full:
         beside += _adapters(architecture, recipe, adapters)
     layers = tuple(
         (Unit("layer", tuple(found[layer.index])), *adapters.get(layer.index, ())) for layer in architecture.layers
     )
     return Shared(Model(layers=layers, root=(Unit("root", tuple(found.get(None, ()))),)), beside)
+
+
+def _is_mixed(recipe: Recipe) -> bool:
+    """LitGPT wraps blocks with their adapters: a flat parameter of which all gets a gradient (litgpt#1538)."""
+    return recipe.framework == "litgpt" and recipe.parallel.sharding == "fsdp1"
+
+
+def _mix(architecture: Architecture, recipe: Recipe, found: dict[int | None, list[Weight]]) -> None:
+    for layer, weights in found.items():
+        if layer is not None:
+            found[layer] = [replace(weight, is_trained=True, has_states=False) for weight in weights]
+    for one in trained_tensors(architecture, recipe):
+        found[one.layer] += [Weight(one.shape, one.bytes_per_element)] * one.count
 
 
 def _adapters(architecture: Architecture, recipe: Recipe, by_layer: dict[int | None, list[Unit]]) -> int:
