@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from capienza.architecture.registry import describe
+from capienza.errors import InputError
 from capienza.predict.training.parallel.rank import rank_peaks, shared_of
 from capienza.recipe.recipe import Adapters, Checkpointing, Evaluation, Loss, Optimizer, Parallel, Precision, Recipe
 
@@ -82,7 +83,7 @@ def test_litgpt_keeps_gradients_of_frozen_weights_too() -> None:
 
 
 def test_other_ways_to_share_are_refused() -> None:
-    with pytest.raises(ValueError, match="zero3"):
+    with pytest.raises(InputError, match="zero3"):
         rank_peaks(describe(CONFIG), recipe("zero3"), workspace_bytes=0)
 
 

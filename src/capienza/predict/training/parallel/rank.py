@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from capienza.allocator.replay import replay
 from capienza.allocator.settings import Settings, parse_settings
 from capienza.architecture.model import Architecture
+from capienza.errors import InputError, template
 from capienza.formats.scheme import Scheme, stored
 from capienza.predict.training.base import resident_dtype, scheme_of
 from capienza.predict.training.blocks.build import Builder
@@ -44,6 +45,11 @@ from capienza.predict.training.runtime import batch_bytes, scalars_bytes
 from capienza.predict.training.trained import BYTES, num_trained, trained_tensors
 from capienza.recipe.recipe import Recipe
 
+NOT_COVERED = template(
+    "training.sharding-not-covered",
+    "what a GPU holds under {sharding} is not predicted pass by pass",
+    "ddp, fsdp1 and fsdp2 are; a trace of one rank (capienza.trace, world_size) sees any other",
+)
 FP32 = 4
 CODES_BYTES = 2
 """Packed codes are gathered as numbers of 16 bits (bitsandbytes' quant_storage, fms-acceleration's views)."""
@@ -79,7 +85,7 @@ def rank_peaks(
 ) -> RankPeaks:
     """The peaks of a rank of DDP, FSDP1 or FSDP2. `workspace_bytes`: one of cuBLAS's.
 
-    Raises `InputError` for a model with a part that the passes do not cover, `ValueError` for another way to share.
+    Raises `InputError` for a model with a part that the passes do not cover, and for another way to share.
     """
     shared = shared_of(architecture, recipe, scheme)
     upkeep = _upkeep(recipe)
@@ -146,8 +152,7 @@ def _step_and_program(
         return fsdp2(model, rows), fsdp2_program(
             passages, model, rows, workspace_bytes=workspace_bytes, microbatches=microbatches, has_loss=True
         )
-    message = f"{parallel.sharding}: not woven"
-    raise ValueError(message)
+    raise InputError(NOT_COVERED(sharding=parallel.sharding))
 
 
 def shared_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Shared:
