@@ -81,10 +81,11 @@ class Node:
 class Leaf:
     """A weight that is trained: its gradient stays."""
 
-    __slots__ = ("gradient",)
+    __slots__ = ("gradient", "results")
 
     def __init__(self) -> None:
         self.gradient: Tensor | None = None
+        self.results = 1
 
 
 Edge: TypeAlias = tuple[Node | Leaf, int]
@@ -265,7 +266,7 @@ def backward(
     if isinstance(node, Leaf):
         return
     waiting = _waiting(node)
-    buffers: dict[Node, Gradients] = {node: [None] * node.results}
+    buffers: dict[Node | Leaf, Gradients] = {node: [None] * node.results}
     buffers[node][root[1]] = gradient
     del gradient
     ready = [(-node.order, node)]
@@ -286,37 +287,37 @@ def backward(
             if edge is None:
                 continue
             target, index = edge
+            buffer = buffers.setdefault(target, [None] * target.results)
+            if result is not None:
+                held = buffer[index]
+                buffer[index] = result if held is None else tape.new(held.elements, held.item)
+                del held
+            del buffer, result
+            waiting[target] -= 1
+            if waiting[target]:
+                continue
             if isinstance(target, Leaf):
-                if result is not None:
-                    _accumulate(tape, target, result)
+                (whole,) = buffers.pop(target)
+                if whole is not None:
+                    _accumulate(tape, target, whole)
+                del whole
             else:
-                if result is not None:
-                    buffer = buffers.setdefault(target, [None] * target.results)
-                    held = buffer[index]
-                    if held is None:
-                        buffer[index] = result
-                    else:
-                        buffer[index] = tape.new(held.elements, held.item)
-                    del held, buffer
-                waiting[target] -= 1
-                if not waiting[target]:
-                    buffers.setdefault(target, [None] * target.results)
-                    heapq.heappush(ready, (-target.order, target))
-            result = None
+                heapq.heappush(ready, (-target.order, target))
 
 
-def _waiting(root: Node) -> dict[Node, int]:
+def _waiting(root: Node) -> dict[Node | Leaf, int]:
     """How many gradients each node waits for."""
-    counts: dict[Node, int] = {root: 0}
+    counts: dict[Node | Leaf, int] = {root: 0}
     stack = [root]
     while stack:
         for edge in stack.pop().edges:
-            if edge is None or isinstance(edge[0], Leaf):
+            if edge is None:
                 continue
             target = edge[0]
             if target not in counts:
                 counts[target] = 0
-                stack.append(target)
+                if isinstance(target, Node):
+                    stack.append(target)
             counts[target] += 1
     return counts
 

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capienza.architecture.model import Architecture, Parameter
+from capienza.architecture.model import Mlp as MlpShape
 from capienza.errors import InputError, template
 from capienza.predict.training.blocks.attention import Attention
 from capienza.predict.training.blocks.decoder import Decoder, Layer
+from capienza.predict.training.blocks.experts import Experts
 from capienza.predict.training.blocks.loss import Head
 from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
@@ -24,10 +26,16 @@ from capienza.recipe.recipe import Recipe
 
 LOSS_WIDENS_SINCE = (4, 46)
 """Release of transformers since which the loss, not the model, takes logits to fp32 (loss/loss_utils.py)."""
+OWN_LOSS = {"gpt_bigcode": (4, 50)}
+"""Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
+runs show that the outputs outlive it."""
+EXPERT_PARTS = ("gate", "gate_up_proj", "down_proj")
 LABELS_SHIFT_SINCE = (4, 50)
 """Release of transformers since which labels are shifted, not logits: a fused kernel in its place got the copy too."""
 FUSED_KERNELS = ("liger", "foak", "unsloth")
-"""Whose norms, rotary positions and gated products are one kernel each, which writes over its gradients."""
+"""Whose norms and rotary positions are one kernel each, which writes over its gradients."""
+FUSED_GATES = ("liger", "unsloth")
+"""Whose gated products are too; those of fms-acceleration are, as its measured runs show, transformers' own."""
 DEFAULT_PIECES = 8
 """Of a chunked loss that does not say (torchtune's CEWithChunkedOutputLoss)."""
 ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -103,18 +111,19 @@ class Builder:
         recipe, loss = self.recipe, self.recipe.loss
         release = transformers_release(recipe)
         rows = recipe.rows_tokens
+        is_own = release is not None and release < OWN_LOSS.get(self.architecture.model_type, (0, 0))
         return Head(
             module=module,
             kind=loss.kind,
             rows=rows,
-            widens=loss.widens,
+            widens=loss.widens and not is_own,
             widens_first=release is not None and release < LOSS_WIDENS_SINCE,
             shifts=loss.shifts or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
             pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
-            keeps_outputs=loss.keeps_outputs,
+            keeps_outputs=loss.keeps_outputs or is_own,
         )
 
     def layer(self, place: int) -> Layer:
@@ -133,7 +142,8 @@ class Builder:
         bare = self.bare_norm() if not last else None
         used = {before, before_mlp, after, after_mlp}
         attention, taken = self.attention(place, found)
-        mlp, more = self.mlp(found)
+        kind = self.architecture.layers[place].mlp
+        mlp, more = self.experts(found, kind) if kind is not None and kind.kind == "experts" else self.mlp(found)
         used |= taken | more
         for name in found:
             if name not in used:
@@ -205,7 +215,6 @@ class Builder:
 
     def mlp(self, found: Mapping[str, Parameter]) -> tuple[Mlp, set[str | None]]:
         """The layer's feed-forward part, and the modules it takes."""
-        own = {f"{name}.{end}": one for name, one in found.items() for end in ("weight",)}
         last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role == "mlp"}
         gate, joined = _first(last, ("gate_proj",)), _first(last, JOINED_GATE)
         up, down = joined or _first(last, UP), _first(last, DOWN)
@@ -220,14 +229,37 @@ class Builder:
             down=self.linear(down, own),
             activation=self.traits.activation,
             is_joined=joined is not None,
-            is_fused=self.is_fused,
+            is_fused=self.recipe.kernels in FUSED_GATES,
         )
         return made, {gate, up, down}
+
+    def experts(self, found: Mapping[str, Parameter], kind: MlpShape) -> tuple[Experts, set[str | None]]:
+        """The layer's experts, and the modules they take: a router and two fused tensors."""
+        last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role in ("expert", "router")}
+        router, up, down = last.get("gate"), last.get("gate_up_proj"), last.get("down_proj")
+        if router is None or up is None or down is None or len(last) > len(EXPERT_PARTS):
+            raise InputError(NOT_COVERED(part=sorted(last)[0], model_type=self.architecture.model_type))
+        adapters = self.recipe.adapters
+        if adapters is not None and (adapters.targets == ("all-linear",) or set(adapters.targets) & set(EXPERT_PARTS)):
+            raise InputError(NOT_COVERED(part="adapters of experts", model_type=self.architecture.model_type))
+        made = Experts(
+            router=self.weight(found[router]),
+            up=self.weight(found[up]),
+            down=self.weight(found[down]),
+            chosen=kind.num_experts_per_token,
+            hidden=self.architecture.hidden_size,
+            inner=kind.intermediate_size,
+            activation=self.traits.activation,
+            wide_shares=self.traits.wide_shares,
+        )
+        return made, {router, up, down}
 
     def weight(self, one: Parameter) -> Weight:
         """A matrix as [results, inputs], a vector as one column."""
         precision = self.recipe.precision
-        rows, columns = one.shape if len(one.shape) == 2 else (one.elements, 1)
+        rows, columns = one.shape if len(one.shape) == 2 else (one.elements // one.shape[-1], one.shape[-1])
+        if len(one.shape) == 1:
+            rows, columns = one.elements, 1
         if one.transposed:
             rows, columns = columns, rows
         if self.recipe.method == "full":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
 from capienza.predict.training.blocks.attention import Attention, attention
+from capienza.predict.training.blocks.experts import Experts, experts
 from capienza.predict.training.blocks.loss import Head, loss_of
 from capienza.predict.training.blocks.mlp import Mlp, mlp
 from capienza.predict.training.blocks.modules import Norm
@@ -34,7 +36,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     attention: Attention
     after_attention: Norm | None = None
     before_mlp: Norm | None = None
-    mlp: Mlp
+    mlp: Mlp | Experts
     after_mlp: Norm | None = None
     is_parallel: bool = False
     held: frozenset[str] = frozenset()
@@ -61,6 +63,10 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     has_dropout: bool
 
 
+Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
+"""Positions and mask, which every layer gets."""
+
+
 def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None) -> Tensor:
     """One block."""
     if module.is_parallel:
@@ -76,11 +82,15 @@ def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tens
     residual = rows
     if module.before_mlp is not None:
         rows = norm(tape, rows, module.before_mlp)
-    rows = mlp(tape, rows, module.mlp)
+    rows = _fed_forward(tape, rows, module.mlp)
     if module.has_dropout:
         rows = dropout(tape, rows)
     rows = _added(tape, residual, rows, module.after_mlp, module)
     return rows
+
+
+def _fed_forward(tape: Tape, rows: Tensor, module: Mlp | Experts) -> Tensor:
+    return experts(tape, rows, module) if isinstance(module, Experts) else mlp(tape, rows, module)
 
 
 def _added(tape: Tape, residual: Tensor, rows: Tensor, after: Norm | None, module: Layer) -> Tensor:
@@ -97,7 +107,7 @@ def _parallel(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, 
     seen = attention(tape, rows, module.attention, positions)
     if module.before_mlp is not None:
         rows = norm(tape, residual, module.before_mlp)
-    rows = mlp(tape, rows, module.mlp)
+    rows = _fed_forward(tape, rows, module.mlp)
     if module.has_dropout:
         rows = dropout(tape, rows)
     return add(tape, add(tape, residual, seen), rows)
@@ -112,7 +122,7 @@ def stack(tape: Tape, model: Decoder) -> Tensor:
     tape.bound(("backward", "entry"))
     for place, module in enumerate(model.layers):
         tape.segment(("forward", place))
-        rows = _run(tape, rows, module, positions, model.checkpointing)
+        rows = _run(tape, rows, module, (positions, mask), model.checkpointing)
         tape.bound(("backward", place))
     tape.segment(("forward", "last"))
     if model.last is not None:
@@ -121,10 +131,9 @@ def stack(tape: Tape, model: Decoder) -> Tensor:
     return rows
 
 
-def _run(
-    tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None, kind: str
-) -> Tensor:
-    call: Callable[[Tensor], Tensor] = lambda given: layer(tape, given, module, positions)  # noqa: E731
+def _run(tape: Tape, rows: Tensor, module: Layer, given: Given, kind: str) -> Tensor:
+    # What is given with the rows, the mask too, lasts as long as the call may be repeated.
+    call: Callable[[Tensor], Tensor] = lambda entry: layer(tape, entry, module, given[0])  # noqa: E731
     if kind == "none":
         return call(rows)
     return (checkpoint_reentrant if kind == "reentrant" else checkpoint)(tape, call, rows)
@@ -147,14 +156,20 @@ def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] |
 
 
 def _mask(tape: Tape, model: Decoder, item: int) -> Tensor | None:
-    """Which scores count, as numbers to be added: eager attention always has it."""
-    if model.layers[0].attention.shape.implementation != "eager":
-        return None
+    """Which scores count: for eager attention as numbers to be added, for a window of SDPA as truth values."""
     size = model.tokens**2
-    seen = tape.new(size, 1), tape.new(size, 1)
-    made = tape.new(size, item)
-    del seen
-    return made
+    shapes = [one.attention.shape for one in model.layers]
+    if shapes[0].implementation == "eager":
+        seen = tape.new(size, 1), tape.new(size, 1)
+        made = tape.new(size, item)
+        del seen
+        return made
+    if any(one.has_mask and one.implementation == "sdpa" for one in shapes):
+        seen = tape.new(size, 1), tape.new(size, 1)
+        made = tape.new(size, 1)
+        del seen
+        return made
+    return None
 
 
 def embedded(tape: Tape, model: Decoder) -> Tensor:

@@ -92,7 +92,9 @@ def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> Tensor:
 
 
 def fused(tape: Tape, logits: Tensor, rows: int) -> Tensor:
-    """One kernel that keeps a number a row, and writes the gradient over the logits."""
+    """One kernel that keeps a number a row, and writes the gradient over the logits. Autocast takes them to fp32."""
+    if tape.autocast:
+        logits = cast(tape, logits, FP32)
     sums = tape.new(rows, FP32)
     block, count, item = logits.block, logits.elements, logits.item
     held = [block]

@@ -22,6 +22,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
     `scales`: embedding, attention, residual, logits are multiplied by a number. `caps`: tanh over scores or logits.
     `dropouts`: embedding, attention, residual. `held`: results (norm, attention) that last to the end of the block.
+    `wide_shares`: a router's shares stay in fp32.
     """
 
     norm: NormKind = "rms"
@@ -35,6 +36,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     dropouts: frozenset[str] = frozenset()
     is_parallel: bool = False
     held: frozenset[str] = frozenset()
+    wide_shares: bool = False
 
 
 TYPES: dict[str, Traits] = {
@@ -57,6 +59,7 @@ TYPES: dict[str, Traits] = {
     "ernie4_5": Traits(rotary="interleaved", rotary_fp32=frozenset({"positions", "rows"})),
     "glm": Traits(rotary="interleaved", rotary_share=0.5),
     "glm4": Traits(rotary="interleaved", rotary_share=0.5),
+    "mixtral": Traits(wide_shares=True),
     "granite": Traits(scales=frozenset({"embedding", "residual", "logits"})),
     "nemotron": Traits(norm="layer_plus_one", activation="relu2", rotary_share=0.5),
     "arcee": Traits(activation="relu2"),
