@@ -18,6 +18,7 @@ from capienza.ledger.counters import CONTEXT, HOST
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
 from capienza.ledger.phase import TRAINING_PHASES, Phase
+from capienza.predict.cache import TRANSFORMERS_RULE, cache_need
 from capienza.predict.training import texts
 from capienza.predict.training.ceilings import widened
 from capienza.predict.training.context import Context
@@ -34,7 +35,7 @@ from capienza.predict.training.resident import Resident
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.trained import BYTES, Trained, num_trained
 from capienza.predict.training.transient import ROOT_LISTS
-from capienza.recipe.recipe import Recipe
+from capienza.recipe.recipe import Preference, Recipe
 from capienza.units import Range
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def training_entries(
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
-        *_preference(recipe, resident, device, cuda_total_bytes),
+        *_preference(architecture, recipe, resident, device, cuda_total_bytes),
     ]
     made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
     made += _cached(made, resident, reserved, phases, device)
@@ -260,7 +261,9 @@ def _ends(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
         yield exact("export", (Phase.EXPORT,), device, 0, texts.NOTHING_KEPT(), saving)
 
 
-def _preference(recipe: Recipe, resident: Resident, device: str, cuda_total_bytes: int | None) -> Iterator[Entry]:
+def _preference(
+    architecture: Architecture, recipe: Recipe, resident: Resident, device: str, cuda_total_bytes: int | None
+) -> Iterator[Entry]:
     preference = recipe.preference
     if preference is None:
         return
@@ -278,7 +281,20 @@ def _preference(recipe: Recipe, resident: Resident, device: str, cuda_total_byte
             formula = texts.ROLLOUT(share=str(share), total_bytes=cuda_total_bytes)
             yield expected("rollout_engine", phases, device, int(share * cuda_total_bytes), formula, "vllm")
     elif preference.rollout == "transformers":
-        yield unknown("kv_cache", (Phase.PREFILL, Phase.DECODE), device)
+        yield _rollout_cache(architecture, recipe, preference, device)
+
+
+def _rollout_cache(architecture: Architecture, recipe: Recipe, preference: Preference, device: str) -> Entry:
+    """Keys and values of the completions of one update: TRL writes those of all its microbatches at once."""
+    phases, name = (Phase.PREFILL, Phase.DECODE), "kv_cache"
+    prompt, completion = preference.prompt_tokens, preference.completion_tokens
+    if prompt is None or completion is None:
+        return unknown(name, phases, device, ("training.prompt_tokens", "training.completion_tokens"))
+    dtype, rows = recipe.precision.base, recipe.microbatch * recipe.accumulation
+    need = cache_need(architecture, prompt + completion, dtype, dtype, TRANSFORMERS_RULE)
+    total = rows * (need.windowed_bytes + need.state_bytes)
+    formula = texts.ROLLOUT_CACHE(rows=rows, layers=need.formula, total=total)
+    return expected(name, phases, device, total, formula, "trl grpo_trainer.py (generation_batch_size)")
 
 
 def _cached(

@@ -31,10 +31,6 @@ GRADIENTS = template(
 ONE_GRADIENT = template(
     "training.formula-one-gradient", "each gradient goes as soon as its parameter is updated; the largest: {total} B"
 )
-HELD_GRADIENTS = template(
-    "training.formula-held-gradients",
-    "those of the microbatches before: {accumulation} make one update, {total} B",
-)
 STATES = template(
     "training.formula-states",
     "{optimizer}: {per_parameter} B for each of {parameters} trained parameters, in blocks: {total} B",
@@ -90,6 +86,9 @@ NO_CASES = template(
     "no measured case stands behind it: twice what is expected and not exact ({expected_bytes}) is taken",
 )
 ROLLOUT = template("training.formula-rollout", "the engine beside the trainer takes {share} of {total_bytes}")
+ROLLOUT_CACHE = template(
+    "training.formula-rollout-cache", "completions of one update, {rows} rows x ({layers}) = {total} B"
+)
 SOURCES = template("training.source", "{sources}")
 READING = template(
     "training.proof-context",
