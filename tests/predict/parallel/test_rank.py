@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from capienza.architecture.registry import describe
+from capienza.errors import InputError
 from capienza.predict.training.parallel.rank import rank_peaks, shared_of
 from capienza.recipe.recipe import Adapters, Checkpointing, Evaluation, Loss, Optimizer, Parallel, Precision, Recipe
 
@@ -60,8 +61,29 @@ def test_a_mistral_of_gptq_with_adapters_on_two_ranks() -> None:
     assert found.allocated_bytes == pytest.approx(9_442_125_824, rel=0.02)
 
 
+def test_litgpt_keeps_gradients_of_frozen_weights_too() -> None:
+    # Llama 2 7B, rank 8 on q and v, two A100: 22.18 GB; 64 microbatches without reduction keep whole gradients.
+    architecture = describe(
+        {
+            "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32000, "tie_word_embeddings": False,
+        }
+    )  # fmt: skip
+    adapters = Adapters(rank=8, alpha=16, dropout=0.05, targets=("q_proj", "v_proj"), dtype="bf16")
+    told = replace(
+        recipe("fsdp1", "full"),
+        framework="litgpt", method="lora", tokens=1304, microbatch=1, accumulation=64, adapters=adapters,
+        loss=Loss(kind="chunked", chunk_tokens=128),
+        parallel=Parallel(sharding="fsdp1", data_ranks=2, shard_ranks=2),
+    )  # fmt: skip
+    found = rank_peaks(architecture, told, workspace_bytes=8_519_680)
+    assert found.allocated_bytes == pytest.approx(22.18e9, rel=0.03)
+    # Weights and gradients halved, and no states for what is frozen.
+    assert found.step.after.held_bytes == pytest.approx(2 * 6.738e9, rel=0.03)
+
+
 def test_other_ways_to_share_are_refused() -> None:
-    with pytest.raises(ValueError, match="zero3"):
+    with pytest.raises(InputError, match="zero3"):
         rank_peaks(describe(CONFIG), recipe("zero3"), workspace_bytes=0)
 
 

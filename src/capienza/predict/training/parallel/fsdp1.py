@@ -45,12 +45,13 @@ class FlatPlan(msgspec.Struct, frozen=True, kw_only=True):
 class _Flat(msgspec.Struct, frozen=True, kw_only=True):
     """Flat parameters: a rank's part of them and their whole, and as much for their gradients.
 
-    `trained_elements` of the part; `growing_bytes`: the largest gradient while it is put together.
+    `state_elements` of the part that an optimizer has states for; `growing_bytes`: the largest gradient while it is put
+    together.
     """
 
     part_bytes: int
     whole_bytes: int
-    trained_elements: int
+    state_elements: int
     gradient_part_bytes: int
     gradient_whole_bytes: int
     growing_bytes: int
@@ -63,9 +64,7 @@ def fsdp1(model: Model, plan: FlatPlan) -> Step:
     root = _together(_flat(unit, plan) for unit in model.root)
     every = _together([*layers, root])
     kept = every.gradient_whole_bytes if plan.accumulates_whole else 0
-    own = Moment(
-        parameters_bytes=every.part_bytes, states_bytes=round(every.trained_elements * plan.upkeep.state_bytes)
-    )
+    own = Moment(parameters_bytes=every.part_bytes, states_bytes=round(every.state_elements * plan.upkeep.state_bytes))
     backward, reduced = [], 0
     for position, flat in enumerate(reversed(layers)):
         ahead = layers[-2 - position].whole_bytes if plan.prefetches and position + 1 < len(layers) else 0
@@ -82,7 +81,7 @@ def fsdp1(model: Model, plan: FlatPlan) -> Step:
         optimizer=replace(
             own,
             gradients_bytes=parts,
-            transient_bytes=round(every.trained_elements * plan.upkeep.step_bytes),
+            transient_bytes=round(every.state_elements * plan.upkeep.step_bytes),
         ),
         after=replace(own, gradients_bytes=parts),
     )
@@ -101,7 +100,7 @@ def _flat(unit: Unit, plan: FlatPlan) -> _Flat:
     return _Flat(
         part_bytes=part,
         whole_bytes=whole,
-        trained_elements=part_elements * is_trained,
+        state_elements=share(unit.state_elements, plan.ranks),
         gradient_part_bytes=part * is_trained,
         gradient_whole_bytes=whole * is_trained,
         growing_bytes=2 * whole * is_trained,
@@ -114,7 +113,7 @@ def _together(flats: Iterable[_Flat]) -> _Flat:
     return _Flat(
         part_bytes=sum(flat.part_bytes for flat in found),
         whole_bytes=sum(flat.whole_bytes for flat in found),
-        trained_elements=sum(flat.trained_elements for flat in found),
+        state_elements=sum(flat.state_elements for flat in found),
         gradient_part_bytes=sum(flat.gradient_part_bytes for flat in found),
         gradient_whole_bytes=sum(flat.gradient_whole_bytes for flat in found),
         growing_bytes=max((flat.growing_bytes for flat in found), default=0),

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from capienza.allocator.replay import replay
 from capienza.allocator.settings import Settings, parse_settings
 from capienza.architecture.model import Architecture
+from capienza.errors import InputError, template
 from capienza.formats.scheme import Scheme, stored
 from capienza.predict.training.base import resident_dtype, scheme_of
 from capienza.predict.training.blocks.build import Builder
@@ -44,6 +45,11 @@ from capienza.predict.training.runtime import batch_bytes, scalars_bytes
 from capienza.predict.training.trained import BYTES, num_trained, trained_tensors
 from capienza.recipe.recipe import Recipe
 
+NOT_COVERED = template(
+    "training.sharding-not-covered",
+    "what a GPU holds under {sharding} is not predicted pass by pass",
+    "ddp, fsdp1 and fsdp2 are; a trace of one rank (capienza.trace, world_size) sees any other",
+)
 FP32 = 4
 CODES_BYTES = 2
 """Packed codes are gathered as numbers of 16 bits (bitsandbytes' quant_storage, fms-acceleration's views)."""
@@ -79,7 +85,7 @@ def rank_peaks(
 ) -> RankPeaks:
     """The peaks of a rank of DDP, FSDP1 or FSDP2. `workspace_bytes`: one of cuBLAS's.
 
-    Raises `InputError` for a model with a part that the passes do not cover, `ValueError` for another way to share.
+    Raises `InputError` for a model with a part that the passes do not cover, and for another way to share.
     """
     shared = shared_of(architecture, recipe, scheme)
     upkeep = _upkeep(recipe)
@@ -146,8 +152,7 @@ def _step_and_program(
         return fsdp2(model, rows), fsdp2_program(
             passages, model, rows, workspace_bytes=workspace_bytes, microbatches=microbatches, has_loss=True
         )
-    message = f"{parallel.sharding}: not woven"
-    raise ValueError(message)
+    raise InputError(NOT_COVERED(sharding=parallel.sharding))
 
 
 def shared_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Shared:
@@ -168,12 +173,27 @@ def shared_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None 
                 continue
             found.setdefault(piece.layer, []).extend([weight] * piece.count)
     adapters: dict[int | None, list[Unit]] = {}
-    if not is_full:
+    if not is_full and _is_mixed(recipe):
+        _mix(architecture, recipe, found)
+    elif not is_full:
         beside += _adapters(architecture, recipe, adapters)
     layers = tuple(
         (Unit("layer", tuple(found[layer.index])), *adapters.get(layer.index, ())) for layer in architecture.layers
     )
     return Shared(Model(layers=layers, root=(Unit("root", tuple(found.get(None, ()))),)), beside)
+
+
+def _is_mixed(recipe: Recipe) -> bool:
+    """LitGPT wraps blocks with their adapters: a flat parameter of which all gets a gradient (litgpt#1538)."""
+    return recipe.framework == "litgpt" and recipe.parallel.sharding == "fsdp1"
+
+
+def _mix(architecture: Architecture, recipe: Recipe, found: dict[int | None, list[Weight]]) -> None:
+    for layer, weights in found.items():
+        if layer is not None:
+            found[layer] = [replace(weight, is_trained=True, has_states=False) for weight in weights]
+    for one in trained_tensors(architecture, recipe):
+        found[one.layer] += [Weight(one.shape, one.bytes_per_element)] * one.count
 
 
 def _adapters(architecture: Architecture, recipe: Recipe, by_layer: dict[int | None, list[Unit]]) -> int:

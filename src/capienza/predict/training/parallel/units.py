@@ -14,11 +14,15 @@ BLOCK_BYTES = 512
 
 
 class Weight(msgspec.Struct, frozen=True):
-    """A parameter as it is stored: its shape, bytes of an element, and whether it gets a gradient."""
+    """A parameter as it is stored: its shape, bytes of an element, and whether it gets a gradient.
+
+    `has_states` False: it gets one only because it lies in one flat parameter with others, and is not optimized.
+    """
 
     shape: tuple[int, ...]
     element_bytes: int
     is_trained: bool = True
+    has_states: bool = True
 
     @property
     def elements(self) -> int:
@@ -36,6 +40,11 @@ class Unit(msgspec.Struct, frozen=True):
     def elements(self) -> int:
         """Of all its weights."""
         return sum(weight.elements for weight in self.weights)
+
+    @property
+    def state_elements(self) -> int:
+        """Of the weights that an optimizer has states for."""
+        return sum(weight.elements for weight in self.weights if weight.is_trained and weight.has_states)
 
 
 class Model(msgspec.Struct, frozen=True):

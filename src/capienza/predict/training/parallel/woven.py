@@ -42,8 +42,8 @@ class Sharder(Protocol):
     def reduce(self, unit: int, gradients: Sequence[int]) -> None:
         """After a unit's backward: its gradients, whole, become this rank's part of the sum."""
 
-    def leave(self, unit: int) -> None:
-        """After a unit's backward where gradients stay whole."""
+    def leave(self, unit: int, gradients: Sequence[int]) -> None:
+        """After a unit's backward where gradients stay whole, added to those of the microbatches before."""
 
     def end_backward(self) -> None:
         """The backward pass is over."""
@@ -79,7 +79,6 @@ def weave(
     batch: tuple[int, ...] = ()
     for step in range(steps):
         sharder.zero()
-        whole: dict[int, list[int]] = {}
         for microbatch in range(microbatches):
             mine = numbered(passages, microbatch)
             program.give(*batch)
@@ -90,9 +89,7 @@ def weave(
             is_reduced = microbatch == microbatches - 1 or not accumulates_whole
             if has_loss:
                 sharder.gather_last()
-            _backward(
-                [passage for passage in mine if passage.phase == "backward"], sharder, whole, is_reduced=is_reduced
-            )
+            _backward([passage for passage in mine if passage.phase == "backward"], sharder, is_reduced=is_reduced)
         if step == 0:
             for size in sharder.states():
                 program.take(STEP_COUNTER_BYTES)
@@ -113,26 +110,16 @@ def _forward(passages: Sequence[Passage], sharder: Sharder) -> None:
     sharder.end_forward()
 
 
-def _backward(passages: Sequence[Passage], sharder: Sharder, whole: dict[int, list[int]], *, is_reduced: bool) -> None:
+def _backward(passages: Sequence[Passage], sharder: Sharder, *, is_reduced: bool) -> None:
+    end = sharder.reduce if is_reduced else sharder.leave
+    root: list[int] = []
     for passage in passages:
-        unit = passage.place if isinstance(passage.place, int) else ROOT
-        if unit != ROOT:
-            sharder.unshard_in_backward(unit)
+        if not isinstance(passage.place, int):
+            sharder.program.extend(passage.events)
+            root += passage.gradients
+            continue
+        sharder.unshard_in_backward(passage.place)
         sharder.program.extend(passage.events)
-        held = whole.setdefault(unit, [])
-        if held and unit != ROOT:
-            # Added to those of the microbatches before.
-            sharder.program.give(*passage.gradients)
-        else:
-            held.extend(passage.gradients)
-        if unit != ROOT:
-            _end(unit, sharder, whole, is_reduced=is_reduced)
-    _end(ROOT, sharder, whole, is_reduced=is_reduced)
+        end(passage.place, passage.gradients)
+    end(ROOT, root)
     sharder.end_backward()
-
-
-def _end(unit: int, sharder: Sharder, whole: dict[int, list[int]], *, is_reduced: bool) -> None:
-    if is_reduced:
-        sharder.reduce(unit, whole.pop(unit, []))
-    else:
-        sharder.leave(unit)

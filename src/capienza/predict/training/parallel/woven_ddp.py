@@ -39,6 +39,7 @@ class Buckets:
         self.program, self.upkeep, self.is_bucket_view = Program(), upkeep, is_bucket_view
         self.weights = [weight for unit in model.units for weight in unit.weights]
         self.gradients: list[int] = []
+        self.kept: dict[int, Sequence[int]] = {}
 
     def load(self) -> None:
         """All weights, and as much as their gradients."""
@@ -62,15 +63,20 @@ class Buckets:
     def unshard_in_backward(self, unit: int) -> None:
         """Nothing is gathered."""
 
-    def reduce(self, unit: int, gradients: Sequence[int]) -> None:  # noqa: ARG002
+    def reduce(self, unit: int, gradients: Sequence[int]) -> None:
         """Gradients stay beside the buckets, or are views of them."""
-        if self.is_bucket_view:
+        if self.is_bucket_view or unit in self.kept:
             self.program.give(*gradients)
         else:
             self.gradients += gradients
+        self.gradients += self.kept.pop(unit, ())
 
-    def leave(self, unit: int) -> None:
-        """Gradients stay."""
+    def leave(self, unit: int, gradients: Sequence[int]) -> None:
+        """Gradients stay; later ones are added to them."""
+        if self.is_bucket_view or unit in self.kept:
+            self.program.give(*gradients)
+        else:
+            self.kept[unit] = gradients
 
     def end_backward(self) -> None:
         """Nothing is waited for."""

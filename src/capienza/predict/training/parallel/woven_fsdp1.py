@@ -77,6 +77,7 @@ class _Flat(msgspec.Struct, frozen=True):
     cast: int
     whole: int
     states: int
+    is_trained: bool
 
 
 class FlatSharder:
@@ -88,6 +89,7 @@ class FlatSharder:
         self.layers, self.root = [known[layer] for layer in model.layers], known[model.root]
         self.wholes: dict[int, list[int]] = {}
         self.own_gradients: list[int] = []
+        self.kept: dict[int, list[int]] = {}
         self.held: list[int] = []
 
     def flats(self, unit: int) -> list[_Flat]:
@@ -112,7 +114,7 @@ class FlatSharder:
 
     def reshard_in_forward(self, unit: int) -> None:
         """Every layer is freed."""
-        self.leave(unit)
+        self._reshard(unit)
 
     def end_forward(self) -> None:
         """The root stays."""
@@ -130,11 +132,8 @@ class FlatSharder:
 
     def reduce(self, unit: int, gradients: Sequence[int]) -> None:
         """Gradients are put into a flat one for each unit that is trained; this rank's part of the sum stays."""
-        trained = [flat for flat in self.flats(unit) if flat.states]
-        flat_gradients = [self.program.take(flat.whole) for flat in trained]
-        self.program.give(*gradients)
-        self.leave(unit)
-        for flat, whole in zip(trained, flat_gradients, strict=True):
+        trained = [flat for flat in self.flats(unit) if flat.is_trained]
+        for flat, whole in zip(trained, self._flat_gradients(unit, gradients), strict=True):
             if flat.cast:
                 summed = self.program.take(flat.cast, REDUCE_STREAM)
                 self.own_gradients.append(self.program.take(flat.part, REDUCE_STREAM))
@@ -145,14 +144,27 @@ class FlatSharder:
         if unit != ROOT and self.held_bytes:
             self.held.append(self.program.take(self.held_bytes))
 
-    def leave(self, unit: int) -> None:
-        """Back to this rank's part."""
-        self.program.give(*self.wholes.pop(unit, ()))
+    def leave(self, unit: int, gradients: Sequence[int]) -> None:
+        """Flat gradients stay whole."""
+        self.kept[unit] = self._flat_gradients(unit, gradients)
 
     def end_backward(self) -> None:
         """What the hooks held goes."""
         self.program.give(*self.held)
         self.held.clear()
+
+    def _reshard(self, unit: int) -> None:
+        self.program.give(*self.wholes.pop(unit, ()))
+
+    def _flat_gradients(self, unit: int, gradients: Sequence[int]) -> list[int]:
+        """Those of a unit, put together; added to those of the microbatches before, where there are any."""
+        made = [self.program.take(flat.whole) for flat in self.flats(unit) if flat.is_trained]
+        self.program.give(*gradients)
+        self._reshard(unit)
+        if unit not in self.kept:
+            return made
+        self.program.give(*made)
+        return self.kept.pop(unit)
 
     def states(self) -> list[int]:
         """Sizes of each flat parameter's."""
@@ -180,5 +192,6 @@ def _flat(unit: Unit, plan: FlatPlan) -> _Flat:
         part=elements * stored,
         cast=elements * travel if travel != stored else 0,
         whole=elements * plan.ranks * travel,
-        states=round(elements * plan.upkeep.state_bytes) if weight.is_trained else 0,
+        states=round(share(unit.state_elements, plan.ranks) * plan.upkeep.state_bytes),
+        is_trained=weight.is_trained,
     )

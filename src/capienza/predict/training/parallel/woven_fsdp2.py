@@ -68,6 +68,7 @@ class RowSharder:
         self.last_gathered: int | None = None
         self.waiting_reduced: int | None = None
         self.own_gradients: list[int] = []
+        self.kept: dict[int, int] = {}
 
     def sizes(self, unit: int) -> _Sizes:
         """Of a layer, or of the root."""
@@ -93,7 +94,7 @@ class RowSharder:
         """Not all layers are freed."""
         is_last = unit == len(self.layers) - 1
         if self.plan.reshards == "all" or (self.plan.reshards == "all_but_last" and not is_last):
-            self.leave(unit)
+            self._reshard(unit)
 
     def end_forward(self) -> None:
         """The last layer's buffer goes."""
@@ -118,18 +119,23 @@ class RowSharder:
 
     def reduce(self, unit: int, gradients: Sequence[int]) -> None:
         """The buffer of the reduction before goes first."""
-        self.leave(unit)
+        self._reshard(unit)
         self._end_reduction()
         sizes = self.sizes(unit)
         if not sizes.reduced:
             return
         self.waiting_reduced = self.program.take(sizes.reduced)
         self.program.give(*gradients)
+        if unit in self.kept:
+            self.program.give(self.kept.pop(unit))
         self.own_gradients.append(self.program.take(sizes.reduced_part, REDUCE_STREAM))
 
-    def leave(self, unit: int) -> None:
-        """Back to this rank's part."""
-        self.program.give(*self.copies.pop(unit, ()))
+    def leave(self, unit: int, gradients: Sequence[int]) -> None:
+        """Whole gradients are kept in the format in which they will be reduced."""
+        self._reshard(unit)
+        if unit not in self.kept and self.sizes(unit).reduced:
+            self.kept[unit] = self.program.take(self.sizes(unit).reduced)
+        self.program.give(*gradients)
 
     def end_backward(self) -> None:
         """The last reduction is waited for."""
@@ -150,6 +156,9 @@ class RowSharder:
         """This rank's gradients go."""
         self.program.give(*self.own_gradients)
         self.own_gradients.clear()
+
+    def _reshard(self, unit: int) -> None:
+        self.program.give(*self.copies.pop(unit, ()))
 
     def _gather(self, unit: int) -> int:
         sizes = self.sizes(unit)
