@@ -16,9 +16,7 @@ def scored(start: str) -> list[Scored]:
 
 
 def errors(found: list[Scored], *quantities: str) -> list[float]:
-    return sorted(
-        abs(entry.error or 0) for entry in found if entry.quantity in quantities and entry.status == "scored"
-    )
+    return sorted(abs(entry.error or 0) for entry in found if entry.quantity in quantities and entry.status == "scored")
 
 
 @pytest.mark.slow

@@ -57,7 +57,3 @@ OTHER_ADAPTERS = template(
     "validate.training-other-adapters",
     "the adapters as stated have {found} parameters, the case says that {stated} are trained",
 )
-WHOLE_FLAT = template(
-    "validate.training-whole-flat",
-    "LitGPT puts frozen and trained weights into one flat parameter and loads the whole model first: not predicted",
-)

@@ -245,7 +245,7 @@ def _attention(row: Row, habit: Habit, family: str, origins: list[Origin]) -> st
 
 
 def _is_before_sdpa(row: Row, family: str) -> bool:
-    """transformers 4.36 brought torch's own attention to Llama, later releases to the others; not to models' own code."""
+    """Torch's own attention came to Llama with transformers 4.36, to others later; not to models' own code."""
     release = words.version_of("transformers", row.get("framework_version"))
     own_code = OWN_CODE.search(words.text(row.get("model"))) is not None
     return release is not None and (release < (4, 36) or (release < (4, 38) and (family != "llama" or own_code)))
