@@ -10,7 +10,6 @@ import msgspec
 
 from capienza.units import MIB
 
-
 DATA = Path(__file__).parents[1] / "data" / "cuda_context.json"
 
 
