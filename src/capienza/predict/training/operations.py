@@ -1,7 +1,7 @@
 """PyTorch's operations as far as they hold memory: what each makes, keeps for its gradient, and makes for it.
 
-What is kept follows tools/autograd/derivatives.yaml (torch 2.13), what a gradient takes the functions it names, in their
-order. A result is as wide as the wider of its inputs, and a gradient goes back in the format of the input.
+What is kept follows tools/autograd/derivatives.yaml (torch 2.13), what a gradient takes the functions it names, in
+their order. A result is as wide as the wider of its inputs, and a gradient goes back in the format of the input.
 """
 
 from __future__ import annotations

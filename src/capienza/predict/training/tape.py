@@ -50,7 +50,7 @@ class Tensor:
 
 
 class Spread:
-    """A gradient that is still to be summed to `elements` of `item` bytes, each over so many `rows` (0: a row's own)."""
+    """A gradient that is still to be summed to `elements` of `item` bytes, over so many `rows` each (0: one row's)."""
 
     __slots__ = ("elements", "gradient", "item", "rows")
 
@@ -104,10 +104,11 @@ class Weight:
 
     @property
     def tensor(self) -> Tensor:
+        """The weight as what an operation reads."""
         return Tensor(self.elements, self.item, None, self.edge)
 
 
-class Stopped(Exception):
+class Complete(Exception):  # noqa: N818 - no error
     """All that was wanted of a recomputation is there."""
 
 
@@ -180,7 +181,7 @@ class Tape:
             assert region.kept is not None
             region.kept += blocks
             if len(region.kept) >= region.wanted:
-                raise Stopped
+                raise Complete
         else:
             first = region.wanted if node.kept is None else node.kept[1]
             region.wanted += len(blocks)
@@ -257,9 +258,7 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
     return connected(out, node)
 
 
-def backward(
-    tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[int, object]] = ()
-) -> None:
+def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[int, object]] = ()) -> None:
     """Ask for the gradients of all leaves; what nodes kept goes as they run.
 
     `bounds`: the nodes up to that number belong to that segment, the highest number last.
@@ -347,7 +346,7 @@ def _recompute(tape: Tape, region: Region) -> None:
     try:
         with tape.autocasting():
             region.call()
-    except Stopped:
+    except Complete:
         pass
     finally:
         tape.region, tape.is_recomputing = before

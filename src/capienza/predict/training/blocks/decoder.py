@@ -85,8 +85,7 @@ def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tens
     rows = _fed_forward(tape, rows, module.mlp)
     if module.has_dropout:
         rows = dropout(tape, rows)
-    rows = _added(tape, residual, rows, module.after_mlp, module)
-    return rows
+    return _added(tape, residual, rows, module.after_mlp, module)
 
 
 def _fed_forward(tape: Tape, rows: Tensor, module: Mlp | Experts) -> Tensor:

@@ -58,7 +58,7 @@ def _flash(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) 
     padded = shape.batch * shape.heads * -(-shape.tokens // FLASH_ROWS) * FLASH_ROWS
     expanded = rows * shape.head * query.item if shape.key_heads < shape.heads else 0
     return _fused(
-        tape, query, key, value, rows, rows, [padded * flash_head(shape.head) * FP32, padded * FP32, expanded, expanded]
+        tape, query, key, value, rows, [padded * flash_head(shape.head) * FP32, padded * FP32, expanded, expanded]
     )
 
 
@@ -66,7 +66,7 @@ def _efficient(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Sha
     rows = shape.batch * shape.heads * shape.tokens
     sums = shape.batch * shape.heads * -(-shape.tokens // EFFICIENT_ROWS) * EFFICIENT_ROWS
     mask = tape.new(shape.tokens**2, query.item) if shape.has_mask else None
-    return _fused(tape, query, key, value, rows, sums, [rows * FP32, rows * shape.head * FP32], mask)
+    return _fused(tape, query, key, value, sums, [rows * FP32, rows * shape.head * FP32], mask)
 
 
 def _fused(
@@ -74,7 +74,6 @@ def _fused(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    rows: int,
     sums: int,
     scratch: Sequence[int],
     mask: Tensor | None = None,

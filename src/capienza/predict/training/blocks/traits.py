@@ -11,15 +11,17 @@ from typing import Any, Literal
 
 import msgspec
 
-NormKind = Literal["rms", "rms_plus_one", "rms_late", "rms_wide", "layer", "layer_written", "layer_fp32", "layer_plus_one"]
-Activation = Literal["one", "gelu_new", "relu2", "xielu"]
+NormKind = Literal[
+    "rms", "rms_plus_one", "rms_late", "rms_wide", "layer", "layer_written", "layer_fp32", "layer_plus_one"
+]  # fmt: skip
+Activation = Literal["one", "gelu_new", "relu2"]
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """`norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned,
-    `rotary_fp32` says what of it is in fp32 (positions, rows), `joins_rotary` that a
-    `cat` follows though the whole head is turned.
+    """What the parameters of a block do not say.
 
+    `norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned, `rotary_fp32`
+    says what of it is in fp32 (positions, rows), `joins_rotary` that a `cat` follows though the whole head is turned.
     `scales`: embedding, attention, residual, logits are multiplied by a number. `caps`: tanh over scores or logits.
     `dropouts`: embedding, attention, residual. `held`: results (norm, attention) that last to the end of the block.
     `wide_shares`: a router's shares stay in fp32.
@@ -63,11 +65,9 @@ TYPES: dict[str, Traits] = {
     "granite": Traits(scales=frozenset({"embedding", "residual", "logits"})),
     "nemotron": Traits(norm="layer_plus_one", activation="relu2", rotary_share=0.5),
     "arcee": Traits(activation="relu2"),
-    "apertus": Traits(activation="xielu"),
     "stablelm": Traits(rotary_share=0.25, held=frozenset({"norm", "attention"})),
     "phi": Traits(activation="gelu_new", rotary_share=0.5, is_parallel=True),
     "gpt_neox": Traits(rotary_share=0.25, is_parallel=True),
-    "falcon": Traits(is_parallel=True),
     "gpt2": Traits(
         activation="gelu_new",
         rotary="none",
@@ -80,9 +80,16 @@ TYPES: dict[str, Traits] = {
         held=frozenset({"attention"}),
     ),
     "seed_oss": Traits(dropouts=frozenset({"attention", "residual"})),
-    "opt": Traits(rotary="none", dropouts=frozenset({"residual", "embedding"})),
 }
-ACTIVATIONS: dict[str, Activation] = {"gelu_new": "gelu_new", "relu2": "relu2", "xielu": "xielu"}
+COMPARED = frozenset(
+    {
+        "cohere", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "gpt2", "gpt_bigcode",
+        "gpt_neox", "granite", "helium", "hunyuan_v1_dense", "arcee", "llama", "mistral", "mixtral", "nemotron",
+        "olmo", "olmo2", "phi", "phi3", "qwen2", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2",
+    }
+)  # fmt: skip
+"""Model types whose forward and backward passes were compared with a trace of transformers' code."""
+ACTIVATIONS: dict[str, Activation] = {"gelu_new": "gelu_new", "relu2": "relu2"}
 ACTIVATION_KEYS = ("hidden_activation", "hidden_act", "activation_function", "activation")
 SHARE_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_pct")
 DROPOUT_KEYS = {
