@@ -50,7 +50,7 @@ class Tensor:
 
 
 class Spread:
-    """A gradient that is still to be summed to `elements` of `item` bytes, over so many `rows` each (0: one row's)."""
+    """A gradient still to be cast, or summed to `elements` of `item` bytes: over `rows` each, 0 for those of a row."""
 
     __slots__ = ("elements", "gradient", "item", "rows")
 
@@ -354,9 +354,11 @@ def _recompute(tape: Tape, region: Region) -> None:
 
 
 def _summed(tape: Tape, spread: Spread) -> Tensor:
-    made = tape.new(spread.elements, spread.gradient.item)
-    if spread.rows:
-        tape.scratch(column_sum_bytes(spread.elements, spread.rows))
+    made = spread.gradient
+    if spread.elements < made.elements:
+        made = tape.new(spread.elements, made.item)
+        if spread.rows:
+            tape.scratch(column_sum_bytes(spread.elements, spread.rows))
     return made if spread.item == made.item else tape.new(spread.elements, spread.item)
 
 

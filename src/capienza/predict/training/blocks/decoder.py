@@ -174,6 +174,8 @@ def _mask(tape: Tape, model: Decoder, item: int) -> Tensor | None:
 def embedded(tape: Tape, model: Decoder) -> Tensor:
     """A row of the table for each token, and one for its position; the gradient is a whole table."""
     made = _looked_up(tape, model.embedding, model.batch * model.tokens)
+    if "table" in model.scales:
+        made = scale(tape, made)
     if model.entry_wants_gradient and made.edge is None and tape.grad:
         # A leaf of the graph is held by it.
         made = connected(made, tape.node((Weight(1, 1, made.item, True).tensor,), lambda _: (None,), made))

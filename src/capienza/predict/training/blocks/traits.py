@@ -22,7 +22,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
     `norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned, `rotary_fp32`
     says what of it is in fp32 (positions, rows), `joins_rotary` that a `cat` follows though the whole head is turned.
-    `scales`: embedding, attention, residual, logits are multiplied by a number. `caps`: tanh over scores or logits.
+    `scales`: what is multiplied by a number: a table's rows in its own module, the embedding after it, residual, logits.
+    `caps`: tanh over scores or logits.
     `dropouts`: embedding, attention, residual. `held`: results (norm, attention) that last to the end of the block.
     `wide_shares`: a router's shares stay in fp32.
     """
@@ -42,10 +43,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TYPES: dict[str, Traits] = {
-    "gemma": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
-    "gemma2": Traits(norm="rms_plus_one", scales=frozenset({"embedding"}), caps=frozenset({"attention", "logits"})),
-    "gemma3_text": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
-    "gemma3": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
+    "gemma": Traits(norm="rms_plus_one", scales=frozenset({"table"})),
+    "gemma2": Traits(norm="rms_plus_one", scales=frozenset({"table"}), caps=frozenset({"attention", "logits"})),
+    "gemma3_text": Traits(norm="rms_plus_one", scales=frozenset({"table"})),
+    "gemma3": Traits(norm="rms_plus_one", scales=frozenset({"table"})),
     "olmo": Traits(norm="layer_fp32", rotary_fp32=frozenset({"positions"})),
     "olmo2": Traits(norm="rms_late", rotary_fp32=frozenset({"positions"})),
     "olmo3": Traits(norm="rms_late", rotary_fp32=frozenset({"positions"})),
