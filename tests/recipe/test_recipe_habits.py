@@ -215,6 +215,14 @@ def test_without_an_engine_the_trainer_is_taken_and_it_is_said() -> None:
     assert "recipe.no-engine" in {one.source.code for one in recipe.origins}
 
 
+def test_what_an_optimizer_s_name_says_is_stated_by_it() -> None:
+    origins = {one.field: one for one in made("{method: full, optimizer: paged_adamw_8bit}").origins}
+    for field in ("family", "run", "state_bits", "is_paged", "library"):
+        assert origins[f"optimizer.{field}"].is_stated
+        assert origins[f"optimizer.{field}"].source.parameters == {"field": "training.optimizer"}
+    assert not origins["optimizer.in_backward"].is_stated
+
+
 def test_a_framework_without_habits_is_named() -> None:
     recipe = made(FULL, "engine: {name: my-trainer}")
     told = next(one for one in recipe.origins if one.field == "framework")

@@ -86,6 +86,7 @@ __all__ = [
     "card_check",
     "card_findings",
     "card_new",
+    "card_recipe",
     "card_schema",
     "decide",
     "decide_many",

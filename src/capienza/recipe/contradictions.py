@@ -82,5 +82,7 @@ def _words(values: tuple[Scalar, ...]) -> tuple[str, ...]:
 
 
 def _stated(choices: Choices, options: tuple[str, ...]) -> str | None:
-    """The key of the card among the options of a problem, the first one that is stated."""
-    return next((choices[option].field for option in options if option in choices and choices[option].field), None)
+    """The key of the card among the options of a problem: the first one that is stated by itself, not by a name."""
+    fields = [choices[option].field for option in options if option in choices and choices[option].field]
+    by_name = choices["optimizer"].field
+    return next((field for field in fields if field != by_name), fields[0] if fields else None)

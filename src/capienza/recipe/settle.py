@@ -209,7 +209,9 @@ def _optimizer(card: Card, stated: Choices, framework: str, versions: Versions, 
         "optimizer_in_backward": named.in_backward or None,
     }
     choices = {
-        option: stated.get(option) or Choice(value, found.source) for option, value in says.items() if value is not None
+        option: stated.get(option) or Choice(value, found.source, found.field)
+        for option, value in says.items()
+        if value is not None
     }
     return {"optimizer": found, **choices}
 

@@ -100,7 +100,7 @@ def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Sequenc
 
 
 def _settled(level: Level) -> Level:
-    """A repeated layer gives back a block of the kind that the first of its like found: kinds may be off, the sum not."""
+    """A repeated layer frees a block of the kind its first like found: kinds may be off, their sum not."""
     sizes = list(level)
     for kind, size in enumerate(sizes):
         if size < 0:

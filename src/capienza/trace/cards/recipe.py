@@ -49,7 +49,7 @@ FOLLOWED: dict[str, tuple[Any, ...]] = {
 TOLD = frozenset(
     {
         "framework", "attention", "precision.base", "precision.quantised", "precision.autocast",
-        "precision.widens_rest", "optimizer.family", "optimizer.run", "checkpointing.kind", "adapters.rank",
+        "optimizer.family", "optimizer.run", "checkpointing.kind", "adapters.rank",
         "adapters.dropout", "adapters.targets", "adapters.dtype", "max_grad_norm", "export",
     }
 )  # fmt: skip
@@ -184,7 +184,9 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
     recipe = complete_recipe(card, stored, str(config["model_type"]))
     _refuse(recipe)
     adapters, precision = recipe.adapters, recipe.precision
-    told = [_assumed(origin) for origin in recipe.origins if origin.field in TOLD and not origin.is_stated]
+    told = [_assumed(one) for one in recipe.origins if one.field in TOLD and not one.is_stated]
+    if precision.quantised:
+        told += [_assumed(one) for one in recipe.origins if one.field == "precision.widens_rest" and not one.is_stated]
     if recipe.accumulation > 2:
         told.append(TWO_OF(count=recipe.accumulation))
     is_evaluation_open = any(one.field == "evaluation.microbatch" and not one.is_stated for one in recipe.origins)
