@@ -2,7 +2,7 @@
 
 Legend: n ranks share a copy. The passes of one GPU (`passes`) are taken as a rank's own, with weights in the format in
 which they are gathered; between their parts stands what DDP, FSDP1 or FSDP2 does. `beside` is what no library shards:
-constants of quantised weights (no parameters), adapters that stay out, the batch, single numbers.
+constants of quantised weights and other tables (no parameters), adapters that stay out, the batch, single numbers.
 
 What follows from the library, not from the card:
 * FSDP1's flat parameters are of one format, so norms of a quantised base are not widened (measured: the same peak to
@@ -26,7 +26,7 @@ from capienza.allocator.settings import Settings, parse_settings
 from capienza.architecture.model import Architecture
 from capienza.errors import InputError, template
 from capienza.formats.scheme import Scheme, stored
-from capienza.predict.training.base import resident_dtype, scheme_of
+from capienza.predict.training.base import buffers_bytes, resident_dtype, scheme_of
 from capienza.predict.training.blocks.build import Builder
 from capienza.predict.training.modules import pieces
 from capienza.predict.training.parallel.ddp import ddp
@@ -161,7 +161,7 @@ def shared_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None 
     is_full = recipe.adapters is None
     wide = recipe.parallel.sharding == "fsdp2" and recipe.parallel.parameter_dtype and recipe.framework != "torchtitan"
     found: dict[int | None, list[Weight]] = {}
-    beside = 0
+    beside = buffers_bytes(architecture, recipe)
     for piece in pieces(architecture, recipe):
         for part in stored(piece.name, piece.shape, piece.role, scheme, dtype, transposed=piece.transposed):
             if part.dtype == dtype and part.name == piece.name:
