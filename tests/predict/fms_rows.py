@@ -62,7 +62,7 @@ def recipe_of(row: Row) -> Recipe:
     if is_gptq:
         quantised = "gptq-int4" if "Mixtral" in model or "70B" in model else "gptq-int4-g128"
     adapters = row["lora"] and Adapters(
-        rank=16, alpha=16, dropout=0.0, targets=tuple(row["lora"]["targets"]), dtype="fp32"
+        rank=16, alpha=16, dropout=0.1, targets=tuple(row["lora"]["targets"]), dtype="fp32"
     )
     added = -122 if "santacoder" in model else 2 if "Llama-3" in model else 0 if "PowerLM" in model else 1
     return Recipe(
@@ -76,7 +76,7 @@ def recipe_of(row: Row) -> Recipe:
         is_packed=True,
         has_padding_mask=True,
         attention="flash_attention_2",
-        kernels="foak" if "triton" in loss else "liger" if "liger" in loss else "transformers",
+        kernels="transformers" if loss.startswith("HF") else "foak",
         is_compiled=False,
         precision=Precision(
             base="fp16" if is_gptq else "bf16",
@@ -85,11 +85,16 @@ def recipe_of(row: Row) -> Recipe:
             autocast="fp16" if is_gptq else "bf16" if is_qlora else None,
             has_scaler=is_gptq,
             widens_norms="prepare_model_for_kbit" in row["notes"],
+            widens_outputs=is_gptq or is_qlora,
         ),
         optimizer=Optimizer(family="adamw", run="foreach"),
-        checkpointing=Checkpointing(kind="full"),
-        loss=Loss(kind="full"),
+        checkpointing=Checkpointing(kind="full", is_reentrant=True),
+        loss=Loss(
+            kind="full" if loss.startswith("HF") else "fused_linear" if "liger" in loss else "fused",
+            shifts="liger" not in loss,
+        ),
         evaluation=Evaluation(microbatch=0),
         adapters=adapters or None,
         added_tokens=added,
+        libraries=(("transformers", row["framework_version"].split("transformers ")[1].split(",")[0]),),
     )

@@ -239,3 +239,21 @@ def test_weights_are_those_of_the_format_that_is_trained():
     card = a_card({"method": "full", "rank": None}, weights=Weights(format="fp32"))
     weights = {entry.name: entry for entry in build_ledger(card, MODEL).entries}["weights"]
     assert weights.amount == Range.exact(4 * MODEL.architecture.num_parameters)
+
+
+def test_measured_cases_of_the_method_set_the_ceilings(monkeypatch):
+    from capienza.predict.calibration import Calibration, Kind, Ratio
+    from capienza.predict.training import ceilings
+
+    def kind(counter, value):
+        ratios = tuple(Ratio(f"m{n}", value) for n in range(40))
+        return Kind(engine="training", quantity=f"training.{counter}.lora", ratios=ratios)
+
+    known = Calibration(kinds=(kind("allocated_peak", 1.1), kind("reserved_peak", 1.3), kind("device_peak", 1.5)))
+    monkeypatch.setattr(ceilings, "shipped", lambda: known)
+    _, ledger = ledger_of(with_adapters(), GpuFacts(name="l4"))
+    for one in counters_of(ledger, "gpu:0"):
+        allocated, reserved = one.allocated.amount, one.reserved.amount
+        assert allocated.ceiling == pytest.approx(1.1 * allocated.expected, abs=2)
+        cached = reserved.expected - allocated.expected
+        assert reserved.ceiling == pytest.approx(max(1.3 * reserved.expected, allocated.ceiling + cached), abs=2)

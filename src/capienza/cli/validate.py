@@ -20,7 +20,8 @@ FIELDS = ("engine", "arch", "format")
     "validate",
     cls=Command,
     help="Predict measured cases (.jsonl) from what their user knew beforehand, and compare with what was logged: "
-    "every row with its error, and for each quantity median, 95th percentile, largest error, bias and coverage.",
+    "every row with its error, and for each quantity median, 95th percentile, largest error, bias and coverage. "
+    "AgileRL's profiles (.json) and Sailor's table of runs (.csv) are read too.",
 )
 @argument("files", metavar="FILE...", nargs=-1, required=True, help="Files of measured cases, one JSON object a line.")
 @option("--by", metavar="LIST", help="Split the groups by engine, arch, format, separated by commas.")

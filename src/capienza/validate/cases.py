@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from capienza.errors import InputError, Message, Parameter, Place, Template, phrase, template
+from capienza.validate.foreign import foreign_rows
 from capienza.validate.row_check import odd_ranks, shown
 from capienza.validate.scored import Scored
 from capienza.yamlmarks.source import open_file
@@ -99,6 +100,10 @@ def scored_rows(paths: Sequence[str]) -> Iterator[Scored]:
     seen: dict[str, list[tuple[str, int, int]]] = {}
     for path in paths:
         name = Path(path).name
+        foreign = foreign_rows(path)
+        if foreign is not None:
+            yield from (msgspec.structs.replace(scored, file=name) for scored in foreign)
+            continue
         for number, row in read_cases(path):
             whole = hash(msgspec.json.encode(row, order="sorted"))
             before = seen.setdefault(str(row["id"]), [])

@@ -37,8 +37,9 @@ def calibrated(row: Scored, calibration: Calibration) -> Scored:
     if row.parts:
         added = sum(part * (calibration.factor(row.engine, name, row.model).value - 1) for name, part in row.parts)
         return msgspec.structs.replace(row, ceiling=row.expected + added)
-    kind = row.name + UNSTATED if row.is_assumed else row.name
-    factor = calibration.factor(row.engine, kind, without=row.model)
+    engine, name = row.calibrated_by
+    kind = name + UNSTATED if row.is_assumed and not row.kind else name
+    factor = calibration.factor(engine, kind, without=row.model)
     return msgspec.structs.replace(row, ceiling=row.expected * factor.value)
 
 
@@ -48,15 +49,16 @@ def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibrati
     A row that does not state what drives its figure stands behind the ceilings of such rows alone.
     """
     found: dict[tuple[str, str], list[Ratio]] = {}
-    has_unstated = {(row.engine, row.name) for row in rows if row.is_assumed}
+    has_unstated = {row.calibrated_by for row in rows if row.is_assumed and not row.kind}
     for row in rows:
         if row.status != "scored" or row.error is None or not row.expected or row.floor == row.expected or row.parts:
             continue
         ratio = Ratio(row.model, round(float(row.measured or 0) / row.expected, 6))
-        if not row.is_assumed:
-            found.setdefault((row.engine, row.name), []).append(ratio)
-        if (row.engine, row.name) in has_unstated:
-            found.setdefault((row.engine, row.name + UNSTATED), []).append(ratio)
+        engine, name = row.calibrated_by
+        if row.kind or not row.is_assumed:
+            found.setdefault((engine, name), []).append(ratio)
+        if (engine, name) in has_unstated:
+            found.setdefault((engine, name + UNSTATED), []).append(ratio)
     return Calibration(
         sources=dict(sorted(sources.items())),
         kinds=tuple(

@@ -17,6 +17,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     certain; the figures stand for reading, and enter no error. `word` is the prediction where the case died of memory.
     `rounding` is how far a logged figure may lie from the true one. `is_assumed`: the case does not state a setting
     that drives the figure, so the engine's default was taken; it stands behind the ceilings of such cases alone.
+    `kind` is what its ceiling is calibrated with, where that is not the name of the quantity.
     `parts` are the named figures that leave a total open, where the rest of it is fixed by the engine's budget.
     """
 
@@ -36,12 +37,18 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     word: Word | None = None
     is_assumed: bool = False
+    kind: str = ""
     parts: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
         """The quantity without the device it is on."""
         return self.quantity.partition("@")[0]
+
+    @property
+    def calibrated_by(self) -> tuple[str, str]:
+        """The engine and the quantity whose cases stand behind the ceiling."""
+        return ("training", self.kind) if self.kind else (self.engine, self.name)
 
     @property
     def error(self) -> float | None:

@@ -149,7 +149,7 @@ def answer_of(
     try:
         walked = passes(architecture, recipe, config)
         recipe, told = _without_unstated_evaluation(recipe, walked)
-        notes = (*notes, *told)
+        notes = (*notes, *told, *walked.assumed)
         reserved = reserved_bytes(architecture, recipe, resident, scheme, config)
     except InputError as error:
         notes = (*notes, error.message)

@@ -125,7 +125,7 @@ def alike(made: Iterable[Piece], scheme: Scheme | None) -> Iterator[tuple[Piece,
         return
     found: dict[tuple[str, tuple[int, ...]], tuple[Piece, int]] = {}
     for one in made:
-        key = one.name if one.layer is None else one.name.partition(f".{one.layer}.")[2], one.shape
+        key = one.kind, one.shape
         first, count = found.get(key) or (one, 0)
         found[key] = first, count + one.count
     yield from found.values()

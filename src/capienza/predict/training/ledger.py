@@ -73,7 +73,7 @@ def training_entries(
     made = [
         *_model(recipe, resident, device),
         *_trained(recipe, resident, device),
-        *_passes(passes, phases, device),
+        *_passes(recipe, passes, phases, device),
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
@@ -192,12 +192,13 @@ def _optimizer(recipe: Recipe) -> str:
     return f"{optimizer.family}{bits} ({optimizer.library}{run})"
 
 
-def _passes(passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
+def _passes(recipe: Recipe, passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
     if passes is not None:
         moments = {Phase.FORWARD: passes.forward, Phase.BACKWARD: passes.backward, Phase.EVAL: passes.evaluation}
         for phase, moment in moments.items():
             if phase in phases and moment is not None:
-                yield from _moment(phase, moment, device)
+                rows = recipe.evaluation.microbatch if phase is Phase.EVAL else recipe.microbatch
+                yield from _moment(phase, moment, rows * recipe.tokens, device)
         return
     live = tuple(phase for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL) if phase in phases)
     yield unknown("activations", live, device)
@@ -205,8 +206,10 @@ def _passes(passes: Passes | None, phases: Phases, device: str) -> Iterator[Entr
     yield unknown("gradients", (Phase.BACKWARD,), device)
 
 
-def _moment(phase: Phase, moment: Moment, device: str) -> Iterator[Entry]:
+def _moment(phase: Phase, moment: Moment, tokens: int, device: str) -> Iterator[Entry]:
     source = "the operations of the pass, walked one by one (predict/training/tape)"
+    is_layer = moment.where.isdecimal()
+    where = texts.IN_LAYER(layer=int(moment.where)) if is_layer else texts.AT_PART(part=moment.where)
     amounts = {
         "activations": moment.activations_bytes,
         "logits_and_loss": moment.logits_bytes,
@@ -214,9 +217,15 @@ def _moment(phase: Phase, moment: Moment, device: str) -> Iterator[Entry]:
         "pass_temporaries": moment.working_bytes,
     }
     for name, amount in amounts.items():
-        if amount:
-            formula = texts.PASS(where=moment.where, total=amount)
-            yield expected(name, (phase,), device, amount, formula, source)
+        if not amount:
+            continue
+        per_token = f"{amount / tokens:.1f}".removesuffix(".0")
+        formula = (
+            texts.PASS_GRADIENTS(where=where, total=amount)
+            if name == "gradients"
+            else texts.PASS(where=where, tokens=tokens, per_token=per_token, total=amount)
+        )
+        yield expected(name, (phase,), device, amount, formula, source)
 
 
 def _step(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:

@@ -1,7 +1,7 @@
 """PyTorch's operations as far as they hold memory: what each makes, keeps for its gradient, and makes for it.
 
-What is kept follows tools/autograd/derivatives.yaml (torch 2.13), what a gradient takes the functions it names, in their
-order. A result is as wide as the wider of its inputs, and a gradient goes back in the format of the input.
+What is kept follows tools/autograd/derivatives.yaml (torch 2.13), what a gradient takes the functions it names, in
+their order. A result is as wide as the wider of its inputs, and a gradient goes back in the format of the input.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def add(tape: Tape, left: Tensor, right: Tensor) -> Tensor:
     def back(gradients: Gradients) -> Results:
         gradient = gradients[0]
         assert gradient is not None
-        return [_back_to(tape, gradient, count, width, 0) if wanted else None for count, width, wanted in sizes]
+        return [_back_to(gradient, count, width, 0) if wanted else None for count, width, wanted in sizes]
 
     node = tape.node((left, right), back)
     return connected(tape.new(elements, item), node)
@@ -87,11 +87,11 @@ def add_over(tape: Tape, left: Tensor, right: Tensor) -> Tensor:
     return connected(Tensor(left.elements, left.item, left.block), node) if node is not None else left
 
 
-def _back_to(tape: Tape, gradient: Tensor, elements: int, item: int, rows: int) -> Tensor | Spread:
+def _back_to(gradient: Tensor, elements: int, item: int, rows: int) -> Tensor | Spread:
     """A gradient in the shape and the format of its input."""
-    if elements < gradient.elements:
-        return Spread(gradient, elements, rows, item)
-    return gradient if item == gradient.item else tape.new(elements, item)
+    if elements == gradient.elements and item == gradient.item:
+        return gradient
+    return Spread(gradient, elements, rows, item)
 
 
 def shift(tape: Tape, rows: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def multiply(tape: Tape, left: Tensor, right: Tensor, *, is_weight: bool = False
             count, width, wanted = sizes[place]
             if wanted:
                 gradient = tape.new(elements, item)
-                made[place] = _back_to(tape, gradient, count, width, elements // count if is_weight else 0)
+                made[place] = _back_to(gradient, count, width, elements // count if is_weight else 0)
         return made
 
     node = tape.node(

@@ -14,9 +14,11 @@ import msgspec
 from capienza.allocator.events import ALLOC, FREE, MARK
 from capienza.allocator.events import Event as AllocatorEvent
 from capienza.architecture.model import Architecture
+from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, losses_of
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
+from capienza.predict.training.scope import check_scope, taken_for_granted
 from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, backward
 from capienza.recipe.recipe import Recipe
 
@@ -40,51 +42,72 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passes(msgspec.Struct, frozen=True, kw_only=True):
-    """The moments of one update's passes. `gradients_bytes`: what is there when they end."""
+    """The moments of one update's passes. `gradients_bytes`: what is there when they end.
+
+    `assumed`: what was taken for granted of the model's code.
+    """
 
     forward: Moment
     backward: Moment
     evaluation: Moment | None
     gradients_bytes: int
+    assumed: tuple[Message, ...] = ()
 
 
 def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None) -> Passes:
     """The highest moment of each phase. `config`: the model's config.json, where it is known.
 
-    Raises `InputError` for a model with a part that is not covered.
+    Raises `InputError` for a model or a recipe with a part that is not covered.
     """
+    check_scope(recipe)
     builder = Builder(architecture, recipe, config)
     places, like = distinct(architecture)
     count = min(recipe.accumulation, MOST_MICROBATCHES)
     events = training_events(builder.decoder(places), recipe, count)
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
-    for microbatch in _expanded(events, places, like, count):
+    for microbatch in _expanded(events, like, count):
         for phase in ("forward", "backward"):
             level = _phase(found, phase, level, [one for one in microbatch if one.name[0] == phase])
     evaluation = None
     if recipe.evaluation.microbatch:
         asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
-        (seen,) = _expanded(evaluation_events(Builder(architecture, asked, config).decoder(places), asked), places, like, 1)
+        (seen,) = _expanded(evaluation_events(Builder(architecture, asked, config).decoder(places), asked), like, 1)
         _phase(found, "eval", (0, 0, 0, 0), seen)
         evaluation = found["eval"]
     return Passes(
-        forward=found["forward"], backward=found["backward"], evaluation=evaluation, gradients_bytes=sum(level)
+        forward=found["forward"],
+        backward=found["backward"],
+        evaluation=evaluation,
+        gradients_bytes=sum(level),
+        assumed=taken_for_granted(architecture, recipe),
     )
 
 
 def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Sequence[Segment]) -> Level:
     best, where, level = highest(start, segments)
+    activations, logits, gradients, working = _settled(best)
     moment = Moment(
-        activations_bytes=best[0],
-        logits_bytes=best[1],
-        gradients_bytes=best[2],
-        working_bytes=best[3],
+        activations_bytes=activations,
+        logits_bytes=logits,
+        gradients_bytes=gradients,
+        working_bytes=working,
         where=str(where[1]) if isinstance(where, tuple) else "",
     )
     if phase not in found or moment.total_bytes > found[phase].total_bytes:
         found[phase] = moment
     return level
+
+
+def _settled(level: Level) -> Level:
+    """A repeated layer frees a block of the kind its first like found: kinds may be off, their sum not."""
+    sizes = list(level)
+    for kind, size in enumerate(sizes):
+        if size < 0:
+            sizes[max(range(len(sizes)), key=sizes.__getitem__)] += size
+            sizes[kind] = 0
+    first, second, third, fourth = sizes
+    return first, second, third, fourth
 
 
 def distinct(architecture: Architecture) -> tuple[list[int], list[int]]:
@@ -94,7 +117,8 @@ def distinct(architecture: Architecture) -> tuple[list[int], list[int]]:
         if one.layer is not None and one.layer < len(parts):
             parts[one.layer].append((one.name.partition(f".{one.layer}.")[2], one.shape))
     seen: dict[object, int] = {}
-    places, like = [], []
+    places: list[int] = []
+    like: list[int] = []
     for layer in architecture.layers:
         key = (layer.index == 0, layer.attention, layer.state, layer.mlp, tuple(parts[layer.index]))
         if key not in seen:
@@ -104,9 +128,7 @@ def distinct(architecture: Architecture) -> tuple[list[int], list[int]]:
     return places, like
 
 
-def _expanded(
-    events: Sequence[Event], places: Sequence[int], like: Sequence[int], count: int
-) -> list[list[Segment]]:
+def _expanded(events: Sequence[Event], like: Sequence[int], count: int) -> list[list[Segment]]:
     """The segments of every microbatch, each layer's in its turn, named by its own number."""
     repeats: dict[object, int] = {}
     for one in like:
@@ -146,6 +168,7 @@ def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
         tape.segment(("backward", "loss"))
         edge, loss_item = loss.edge, loss.item
         kind, tape.kind = tape.kind, WORKING
+        # A model of which nothing is trained has no backward pass.
         if edge is not None:
             backward(tape, edge, tape.new(1, loss_item), tape.bounds)
         tape.kind, tape.bounds = kind, []
@@ -170,6 +193,7 @@ def events(
 
     What is resident is not among them. Blocks are numbered from 0; gradients are alive at the end.
     """
+    check_scope(recipe)
     builder = Builder(architecture, recipe, config)
     model = builder.decoder(list(range(len(architecture.layers))))
     phases: list[str] = []

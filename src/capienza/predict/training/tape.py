@@ -50,7 +50,7 @@ class Tensor:
 
 
 class Spread:
-    """A gradient that is still to be summed to `elements` of `item` bytes, each over so many `rows` (0: a row's own)."""
+    """A gradient still to be cast, or summed to `elements` of `item` bytes: over `rows` each, 0 for those of a row."""
 
     __slots__ = ("elements", "gradient", "item", "rows")
 
@@ -81,10 +81,11 @@ class Node:
 class Leaf:
     """A weight that is trained: its gradient stays."""
 
-    __slots__ = ("gradient",)
+    __slots__ = ("gradient", "results")
 
     def __init__(self) -> None:
         self.gradient: Tensor | None = None
+        self.results = 1
 
 
 Edge: TypeAlias = tuple[Node | Leaf, int]
@@ -103,10 +104,11 @@ class Weight:
 
     @property
     def tensor(self) -> Tensor:
+        """The weight as what an operation reads."""
         return Tensor(self.elements, self.item, None, self.edge)
 
 
-class Stopped(Exception):
+class Complete(Exception):  # noqa: N818 - no error
     """All that was wanted of a recomputation is there."""
 
 
@@ -179,7 +181,7 @@ class Tape:
             assert region.kept is not None
             region.kept += blocks
             if len(region.kept) >= region.wanted:
-                raise Stopped
+                raise Complete
         else:
             first = region.wanted if node.kept is None else node.kept[1]
             region.wanted += len(blocks)
@@ -243,7 +245,10 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
         del out, entry
         if edge is not None and gradient is not None:
             backward(tape, edge, gradient)
-        return (leaf.gradient,)
+        made = leaf.gradient
+        if made is not None and made.block is not None:
+            tape.events.append((RENAMED, made.block.number, 0, kind))  # it goes on to the layer before
+        return (made,)
 
     with tape.no_grad():
         out = call(rows)
@@ -253,9 +258,7 @@ def checkpoint_reentrant(tape: Tape, call: Callable[[Tensor], Tensor], rows: Ten
     return connected(out, node)
 
 
-def backward(
-    tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[int, object]] = ()
-) -> None:
+def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[int, object]] = ()) -> None:
     """Ask for the gradients of all leaves; what nodes kept goes as they run.
 
     `bounds`: the nodes up to that number belong to that segment, the highest number last.
@@ -265,7 +268,7 @@ def backward(
     if isinstance(node, Leaf):
         return
     waiting = _waiting(node)
-    buffers: dict[Node, Gradients] = {node: [None] * node.results}
+    buffers: dict[Node | Leaf, Gradients] = {node: [None] * node.results}
     buffers[node][root[1]] = gradient
     del gradient
     ready = [(-node.order, node)]
@@ -286,37 +289,37 @@ def backward(
             if edge is None:
                 continue
             target, index = edge
+            buffer = buffers.setdefault(target, [None] * target.results)
+            if result is not None:
+                held = buffer[index]
+                buffer[index] = result if held is None else tape.new(held.elements, held.item)
+                del held
+            del buffer, result
+            waiting[target] -= 1
+            if waiting[target]:
+                continue
             if isinstance(target, Leaf):
-                if result is not None:
-                    _accumulate(tape, target, result)
+                (whole,) = buffers.pop(target)
+                if whole is not None:
+                    _accumulate(tape, target, whole)
+                del whole
             else:
-                if result is not None:
-                    buffer = buffers.setdefault(target, [None] * target.results)
-                    held = buffer[index]
-                    if held is None:
-                        buffer[index] = result
-                    else:
-                        buffer[index] = tape.new(held.elements, held.item)
-                    del held, buffer
-                waiting[target] -= 1
-                if not waiting[target]:
-                    buffers.setdefault(target, [None] * target.results)
-                    heapq.heappush(ready, (-target.order, target))
-            result = None
+                heapq.heappush(ready, (-target.order, target))
 
 
-def _waiting(root: Node) -> dict[Node, int]:
+def _waiting(root: Node) -> dict[Node | Leaf, int]:
     """How many gradients each node waits for."""
-    counts: dict[Node, int] = {root: 0}
+    counts: dict[Node | Leaf, int] = {root: 0}
     stack = [root]
     while stack:
         for edge in stack.pop().edges:
-            if edge is None or isinstance(edge[0], Leaf):
+            if edge is None:
                 continue
             target = edge[0]
             if target not in counts:
                 counts[target] = 0
-                stack.append(target)
+                if isinstance(target, Node):
+                    stack.append(target)
             counts[target] += 1
     return counts
 
@@ -343,7 +346,7 @@ def _recompute(tape: Tape, region: Region) -> None:
     try:
         with tape.autocasting():
             region.call()
-    except Stopped:
+    except Complete:
         pass
     finally:
         tape.region, tape.is_recomputing = before
@@ -351,9 +354,11 @@ def _recompute(tape: Tape, region: Region) -> None:
 
 
 def _summed(tape: Tape, spread: Spread) -> Tensor:
-    made = tape.new(spread.elements, spread.gradient.item)
-    if spread.rows:
-        tape.scratch(column_sum_bytes(spread.elements, spread.rows))
+    made = spread.gradient
+    if spread.elements < made.elements:
+        made = tape.new(spread.elements, made.item)
+        if spread.rows:
+            tape.scratch(column_sum_bytes(spread.elements, spread.rows))
     return made if spread.item == made.item else tape.new(spread.elements, spread.item)
 
 

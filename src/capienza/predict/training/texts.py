@@ -71,7 +71,14 @@ NOTHING_KEPT = template(
 MERGE = template(
     "training.formula-merge", "adapters are merged matrix by matrix; for the largest its temporaries take {total} B"
 )
-PASS = template("training.formula-pass", "when most is held, {where}: {total} B")
+PASS = template(
+    "training.formula-pass", "when the pass holds most, {where}: {tokens} tokens x {per_token} B = {total} B"
+)
+PASS_GRADIENTS = template(
+    "training.formula-pass-gradients", "gradients that are there when the pass holds most, {where}: {total} B"
+)
+IN_LAYER = template("training.in-layer", "in layer {layer}")
+AT_PART = template("training.at-part", "at its part {part}")
 CONTEXT = template("training.formula-context", "{release}: {least_bytes} at the start, {most_bytes} at work")
 CONTEXT_ONCE = template("training.formula-context-once", "{release}: {most_bytes}")
 KEPT = template(

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from capienza.allocator.sizes import rounded_bytes
 from capienza.architecture.model import Architecture
 from capienza.predict.training.releases import release
-from capienza.predict.training.states import HIDDEN_ROLES, OWN_TRAINERS
+from capienza.predict.training.states import HIDDEN_ROLES, OWN_TRAINERS, alike
 from capienza.predict.training.trained import Trained, block_bytes
 from capienza.recipe.recipe import Recipe
 from capienza.units import NOTHING, Range
@@ -78,7 +78,7 @@ def _one(one: Trained) -> int:
 
 
 def _largest(tensors: Sequence[Trained]) -> Trained:
-    return max(tensors, key=_one)
+    return max((one for one, _ in alike(tensors)), key=_one)
 
 
 def _adafactor(largest: Trained, is_transformers: bool) -> int:

@@ -10,7 +10,19 @@ from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear, Norm
 from capienza.predict.training.blocks.norm import norm
 from capienza.predict.training.blocks.products import Shape, product
-from capienza.predict.training.operations import FP32, add, as_rows, cast, copy, dropout, elementwise, in_place, join, multiply, part
+from capienza.predict.training.operations import (
+    FP32,
+    add,
+    as_rows,
+    cast,
+    copy,
+    dropout,
+    elementwise,
+    in_place,
+    join,
+    multiply,
+    part,
+)
 from capienza.predict.training.operations import split as split_all
 from capienza.predict.training.tape import Tape, Tensor
 
@@ -57,7 +69,9 @@ def attention(tape: Tape, rows: Tensor, module: Attention, positions: tuple[Tens
 def _projected(tape: Tape, rows: Tensor, module: Attention) -> tuple[Tensor, Tensor, Tensor]:
     if module.joined is not None:
         return _cut(tape, rows, module, module.joined)
-    assert module.query is not None and module.key is not None and module.value is not None
+    assert module.query is not None
+    assert module.key is not None
+    assert module.value is not None
     query = _one(tape, rows, module.query, module.query_norm, module)
     key = _one(tape, rows, module.key, module.key_norm, module)
     value = linear(tape, rows, module.value)

@@ -26,7 +26,14 @@ from capienza.recipe.recipe import Recipe
 
 LOSS_WIDENS_SINCE = (4, 46)
 """Release of transformers since which the loss, not the model, takes logits to fp32 (loss/loss_utils.py)."""
+OTHERWISE = ("falcon", "bloom", "mpt", "gptj", "codegen", "persimmon", "apertus")
+"""Model types whose parameters look like others' but whose blocks do not run like theirs (ALiBi, broadcast heads)."""
+OWN_LOSS = {"gpt_bigcode": (4, 50)}
+"""Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
+runs show that the outputs outlive it."""
 EXPERT_PARTS = ("gate", "gate_up_proj", "down_proj")
+GROUPED_SINCE = (5, 0)
+"""Release of transformers since which experts are two fused tensors."""
 LABELS_SHIFT_SINCE = (4, 50)
 """Release of transformers since which labels are shifted, not logits: a fused kernel in its place got the copy too."""
 FUSED_KERNELS = ("liger", "foak", "unsloth")
@@ -60,9 +67,9 @@ NOT_COVERED = template(
 class Builder:
     """Makes modules of parameters, in the recipe's formats."""
 
-    def __init__(
-        self, architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None) -> None:
+        if architecture.model_type in OTHERWISE:
+            raise InputError(NOT_COVERED(part="the block", model_type=architecture.model_type))
         self.architecture, self.recipe = architecture, recipe
         self.traits = traits_of(architecture.model_type, config)
         self.is_fused = recipe.kernels in FUSED_KERNELS
@@ -86,7 +93,7 @@ class Builder:
         else:
             name = next(name for name, one in self.outside.items() if one.role == "head" and name.endswith("weight"))
             head = self.linear(name.removesuffix(".weight"), self.outside)
-        kind = recipe.checkpointing.kind
+        kind: str = recipe.checkpointing.kind
         if kind == "full" and recipe.checkpointing.is_reentrant:
             kind = "reentrant"
         return Decoder(
@@ -108,18 +115,19 @@ class Builder:
         recipe, loss = self.recipe, self.recipe.loss
         release = transformers_release(recipe)
         rows = recipe.rows_tokens
+        is_own = release is not None and release < OWN_LOSS.get(self.architecture.model_type, (0, 0))
         return Head(
             module=module,
             kind=loss.kind,
             rows=rows,
-            widens=loss.widens,
+            widens=loss.widens and not is_own,
             widens_first=release is not None and release < LOSS_WIDENS_SINCE,
             shifts=loss.shifts or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
             pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
-            keeps_outputs=loss.keeps_outputs,
+            keeps_outputs=loss.keeps_outputs or is_own,
         )
 
     def layer(self, place: int) -> Layer:
@@ -203,7 +211,7 @@ class Builder:
             heads=shape.num_attention_heads,
             key_heads=shape.num_key_value_heads,
             head=shape.key_head_dim,
-            implementation=recipe.attention if recipe.attention in ("sdpa", "eager") else "flash",  # type: ignore[arg-type]
+            implementation=recipe.attention if recipe.attention in ("sdpa", "eager") else "flash",
             has_mask=window is not None and window < recipe.tokens,
             is_capped="attention" in self.traits.caps,
             has_dropout="attention" in self.traits.dropouts,
@@ -246,8 +254,15 @@ class Builder:
             hidden=self.architecture.hidden_size,
             inner=kind.intermediate_size,
             activation=self.traits.activation,
+            wide_shares=self.traits.wide_shares,
+            loop=kind.num_experts if self.recipe.method != "full" and self.is_before(GROUPED_SINCE) else 0,
         )
         return made, {router, up, down}
+
+    def is_before(self, release: tuple[int, int]) -> bool:
+        """Is transformers known to be older?"""
+        found = transformers_release(self.recipe)
+        return found is not None and found < release
 
     def weight(self, one: Parameter) -> Weight:
         """A matrix as [results, inputs], a vector as one column."""
@@ -257,6 +272,8 @@ class Builder:
             rows, columns = one.elements, 1
         if one.transposed:
             rows, columns = columns, rows
+        if one.role in ("embedding", "head"):
+            rows += self.recipe.added_tokens
         if self.recipe.method == "full":
             return Weight(rows, columns, ITEM[precision.trained], True)
         if precision.quantised and one.layer is not None and len(one.shape) == 2 and one.role in ("attention", "mlp"):
@@ -287,7 +304,7 @@ class Builder:
     def norm(self, name: str, own: Mapping[str, Parameter]) -> Norm:
         """A norm by its name. One with a bias is PyTorch's layer norm, unless the family has its own."""
         one, bias = own[f"{name}.weight"], own.get(f"{name}.bias")
-        kind = "layer" if bias is not None and self.traits.norm == "rms" else self.traits.norm
+        kind: str = "layer" if bias is not None and self.traits.norm == "rms" else self.traits.norm
         if self.is_fused and kind.startswith("rms"):
             kind = "fused"
         weight = self.weight(one)

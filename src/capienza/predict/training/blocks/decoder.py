@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -62,6 +63,10 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     has_dropout: bool
 
 
+Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
+"""Positions and mask, which every layer gets."""
+
+
 def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None) -> Tensor:
     """One block."""
     if module.is_parallel:
@@ -80,8 +85,7 @@ def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tens
     rows = _fed_forward(tape, rows, module.mlp)
     if module.has_dropout:
         rows = dropout(tape, rows)
-    rows = _added(tape, residual, rows, module.after_mlp, module)
-    return rows
+    return _added(tape, residual, rows, module.after_mlp, module)
 
 
 def _fed_forward(tape: Tape, rows: Tensor, module: Mlp | Experts) -> Tensor:
@@ -117,7 +121,7 @@ def stack(tape: Tape, model: Decoder) -> Tensor:
     tape.bound(("backward", "entry"))
     for place, module in enumerate(model.layers):
         tape.segment(("forward", place))
-        rows = _run(tape, rows, module, positions, model.checkpointing)
+        rows = _run(tape, rows, module, (positions, mask), model.checkpointing)
         tape.bound(("backward", place))
     tape.segment(("forward", "last"))
     if model.last is not None:
@@ -126,10 +130,9 @@ def stack(tape: Tape, model: Decoder) -> Tensor:
     return rows
 
 
-def _run(
-    tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None, kind: str
-) -> Tensor:
-    call: Callable[[Tensor], Tensor] = lambda given: layer(tape, given, module, positions)  # noqa: E731
+def _run(tape: Tape, rows: Tensor, module: Layer, given: Given, kind: str) -> Tensor:
+    # What is given with the rows, the mask too, lasts as long as the call may be repeated.
+    call: Callable[[Tensor], Tensor] = lambda entry: layer(tape, entry, module, given[0])  # noqa: E731
     if kind == "none":
         return call(rows)
     return (checkpoint_reentrant if kind == "reentrant" else checkpoint)(tape, call, rows)
@@ -152,19 +155,27 @@ def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] |
 
 
 def _mask(tape: Tape, model: Decoder, item: int) -> Tensor | None:
-    """Which scores count, as numbers to be added: eager attention always has it."""
-    if model.layers[0].attention.shape.implementation != "eager":
-        return None
+    """Which scores count: for eager attention as numbers to be added, for a window of SDPA as truth values."""
     size = model.tokens**2
-    seen = tape.new(size, 1), tape.new(size, 1)
-    made = tape.new(size, item)
-    del seen
-    return made
+    shapes = [one.attention.shape for one in model.layers]
+    if shapes[0].implementation == "eager":
+        seen = tape.new(size, 1), tape.new(size, 1)
+        made = tape.new(size, item)
+        del seen
+        return made
+    if any(one.has_mask and one.implementation == "sdpa" for one in shapes):
+        seen = tape.new(size, 1), tape.new(size, 1)
+        made = tape.new(size, 1)
+        del seen
+        return made
+    return None
 
 
 def embedded(tape: Tape, model: Decoder) -> Tensor:
     """A row of the table for each token, and one for its position; the gradient is a whole table."""
     made = _looked_up(tape, model.embedding, model.batch * model.tokens)
+    if "table" in model.scales:
+        made = scale(tape, made)
     if model.entry_wants_gradient and made.edge is None and tape.grad:
         # A leaf of the graph is held by it.
         made = connected(made, tape.node((Weight(1, 1, made.item, True).tensor,), lambda _: (None,), made))

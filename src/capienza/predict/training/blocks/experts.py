@@ -1,22 +1,27 @@
-"""Experts of which each token sees a few, as grouped products (transformers 5, integrations/moe.py).
+"""Experts of which each token sees a few.
 
-Every token's row is there once for each expert that it sees, so no size depends on where the router sends what. Up to
-transformers 4 each expert ran by itself over its own rows: the same rows in as many pieces, taken here as one.
+Since transformers 5 as grouped products (integrations/moe.py): every token's row is there once for each expert that it
+sees, so no size depends on where the router sends what. Up to 4 each expert ran by itself over its own rows, as many as
+any other's if the router is balanced (modeling_mixtral.py of 4.48).
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from capienza.predict.training.blocks.linear import BITS16, functional
+from capienza.predict.training.blocks.linear import BITS16, base, functional
 from capienza.predict.training.blocks.mlp import activated
+from capienza.predict.training.blocks.modules import Linear
 from capienza.predict.training.blocks.products import softmax
-from capienza.predict.training.operations import FP32, cast, copy, multiply, split, weight_cast
+from capienza.predict.training.operations import FP32, add_over, cast, copy, multiply, part, split, weight_cast
 from capienza.predict.training.tape import Gradients, Results, Tape, Tensor, Weight, connected
 
 
 class Experts(msgspec.Struct, frozen=True, kw_only=True):
-    """`chosen` of all experts for a token. `up` holds gate and up side by side; sizes of one expert."""
+    """`chosen` of all experts for a token. `up` holds gate and up side by side; sizes of one expert.
+
+    `wide_shares`: what each expert counts for stays in fp32. `loop`: how many run one after the other, 0 for none.
+    """
 
     router: Weight
     up: Weight
@@ -25,12 +30,18 @@ class Experts(msgspec.Struct, frozen=True, kw_only=True):
     hidden: int
     inner: int
     activation: str
+    wide_shares: bool
+    loop: int = 0
 
 
 def experts(tape: Tape, rows: Tensor, module: Experts) -> Tensor:
     """Rows in, rows out."""
     tokens = rows.elements // module.hidden
     shares = _routed(tape, rows, module, tokens)
+    if not module.wide_shares:
+        shares = cast(tape, shares, rows.item)
+    if module.loop:
+        return _one_by_one(tape, rows, cast(tape, shares, rows.item), module, tokens)
     picked = _picked(tape, rows, tokens * module.chosen * module.hidden)
     made = _grouped(tape, _inner(tape, picked, module, tokens), module.down, tokens * module.chosen, module.hidden)
     return _joined(tape, multiply(tape, made, shares), rows)
@@ -41,6 +52,35 @@ def _inner(tape: Tape, picked: Tensor, module: Experts, tokens: int) -> Tensor:
     gate, up = split(tape, both, [both.elements // 2] * 2)
     del both
     return multiply(tape, activated(tape, gate, module.activation), up)
+
+
+def _one_by_one(tape: Tape, rows: Tensor, shares: Tensor, module: Experts, tokens: int) -> Tensor:
+    total = tape.new(rows.elements, rows.item)
+    count = tokens * module.chosen // module.loop
+    for _ in range(module.loop):
+        picked = _picked(tape, rows, count * module.hidden)
+        made = multiply(tape, _single(tape, picked, module), part(tape, shares, count))
+        total = add_over(tape, total, _taken(tape, made))
+    return total
+
+
+def _single(tape: Tape, picked: Tensor, module: Experts) -> Tensor:
+    half, down = _share(module.up, 2 * module.loop), _share(module.down, module.loop)
+    gate = activated(tape, base(tape, picked, half), module.activation)
+    return base(tape, multiply(tape, gate, base(tape, picked, half)), down)
+
+
+def _share(weight: Weight, count: int) -> Linear:
+    """One expert's matrix, frozen or trained as all are."""
+    one = Weight(weight.rows // count, weight.columns, weight.item, weight.leaf is not None, weight.quantised)
+    return Linear(one)
+
+
+def _taken(tape: Tape, rows: Tensor) -> Tensor:
+    """Rows on their way into a sum: their gradient is picked out of the sum's."""
+    elements, item = rows.elements, rows.item
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    return connected(Tensor(elements, item, rows.block), node) if node is not None else rows
 
 
 def _routed(tape: Tape, rows: Tensor, module: Experts, tokens: int) -> Tensor:
@@ -100,4 +140,6 @@ def _joined(tape: Tape, weighted: Tensor, rows: Tensor) -> Tensor:
     ordered = connected(tape.new(whole, wide), node)
     del weighted
     summed = connected(tape.new(rows.elements, wide), node)
-    return cast(tape, summed, item)
+    made = cast(tape, summed, item)
+    del ordered
+    return made

@@ -46,7 +46,7 @@ def functional(tape: Tape, rows: Tensor, weight: Weight, bias: Weight | None = N
 
 
 def _quantised(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
-    """bitsandbytes' Linear4bit: the weight is unpacked for the product, in both directions, and not kept."""
+    """Bitsandbytes' Linear4bit: the weight is unpacked for the product, in both directions, and not kept."""
     before = rows.item
     rows = cast(tape, rows, BITS16)
     made = _product(tape, rows, module.weight)

@@ -3,8 +3,8 @@
 full          transformers: logits in fp32, up to 4.45 under the logits' own name, so that the first copy goes; up to
               about 4.48 a shifted copy more; `cross_entropy` keeps the logarithms of the probabilities (loss_utils.py)
 fused         the same logits, and one kernel that writes their gradient over them (unsloth, fms-acceleration)
-fused_linear  the head runs over pieces of rows, and each piece's gradient is there before the next (Liger-Kernel,
-              ops/fused_linear_cross_entropy.py: as many pieces as the vocabulary is wider than the rows, in powers of 2)
+fused_linear  the head runs over pieces of rows, and each piece's gradient is there before the next: as many pieces as
+              the vocabulary is wider than the rows, of a power of 2 (Liger-Kernel, ops/fused_linear_cross_entropy.py)
 chunked       the head, or the loss, over pieces of rows, each with its own graph
 """
 
@@ -92,7 +92,9 @@ def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> Tensor:
 
 
 def fused(tape: Tape, logits: Tensor, rows: int) -> Tensor:
-    """One kernel that keeps a number a row, and writes the gradient over the logits."""
+    """One kernel that keeps a number a row, and writes the gradient over the logits. Autocast takes them to fp32."""
+    if tape.autocast:
+        logits = cast(tape, logits, FP32)
     sums = tape.new(rows, FP32)
     block, count, item = logits.block, logits.elements, logits.item
     held = [block]

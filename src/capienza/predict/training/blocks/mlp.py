@@ -11,7 +11,7 @@ from capienza.predict.training.tape import Tape, Tensor
 
 
 class Mlp(msgspec.Struct, frozen=True):
-    """`gate` None: no gate. `is_joined`: gate and up are one matrix, kept in `up`. `is_fused`: one kernel multiplies."""
+    """`gate` None: no gate. `is_joined`: gate and up are one matrix, in `up`. `is_fused`: one kernel multiplies."""
 
     gate: Linear | None
     up: Linear
@@ -32,8 +32,7 @@ def mlp(tape: Tape, rows: Tensor, module: Mlp) -> Tensor:
     if module.gate is None:
         rows = linear(tape, rows, module.up)
         rows = activated(tape, rows, module.activation)
-        rows = linear(tape, rows, module.down)
-        return rows
+        return linear(tape, rows, module.down)
     return linear(
         tape,
         multiply(

@@ -84,7 +84,8 @@ def _layer_fp32(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
 def _layer_plus_one(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     """The weight and one (Nemotron), which casts as autocast does."""
     item = tape.autocast or rows.item
-    assert module.weight is not None and module.bias is not None
+    assert module.weight is not None
+    assert module.bias is not None
     weight = shift(tape, module.weight.tensor)
     rows, weight, bias = (cast(tape, one, item) for one in (rows, weight, module.bias.tensor))
     return _native(tape, rows, weight, bias, module.width)

@@ -1,7 +1,7 @@
 """The product of query, key and value, by implementation.
 
 flash      the result and one fp32 number a row of the query are kept; backward: the query's gradient in fp32, sums
-efficient  as flash; with grouped heads, key and value were repeated before
+efficient  as flash; with grouped heads, key and value were repeated before; a mask is kept as numbers to be added
 eager      all scores: softmax in fp32 and its copy in the rows' format are kept (modeling_llama.py)
 math       all scores, as `_scaled_dot_product_attention_math` takes them apart
 Sources: aten/src/ATen/native/transformers (attention.cpp, cuda/flash_attn/flash_api.cpp, cuda/attention_backward.cu),
@@ -58,18 +58,25 @@ def _flash(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) 
     padded = shape.batch * shape.heads * -(-shape.tokens // FLASH_ROWS) * FLASH_ROWS
     expanded = rows * shape.head * query.item if shape.key_heads < shape.heads else 0
     return _fused(
-        tape, query, key, value, rows, rows, [padded * flash_head(shape.head) * FP32, padded * FP32, expanded, expanded]
+        tape, query, key, value, rows, [padded * flash_head(shape.head) * FP32, padded * FP32, expanded, expanded]
     )
 
 
 def _efficient(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
     rows = shape.batch * shape.heads * shape.tokens
     sums = shape.batch * shape.heads * -(-shape.tokens // EFFICIENT_ROWS) * EFFICIENT_ROWS
-    return _fused(tape, query, key, value, rows, sums, [rows * FP32, rows * shape.head * FP32])
+    mask = tape.new(shape.tokens**2, query.item) if shape.has_mask else None
+    return _fused(tape, query, key, value, sums, [rows * FP32, rows * shape.head * FP32], mask)
 
 
 def _fused(
-    tape: Tape, query: Tensor, key: Tensor, value: Tensor, rows: int, sums: int, scratch: Sequence[int]
+    tape: Tape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sums: int,
+    scratch: Sequence[int],
+    mask: Tensor | None = None,
 ) -> Tensor:
     sizes = [(one.elements, one.item) for one in (query, key, value)]
 
@@ -78,7 +85,7 @@ def _fused(
         tape.scratch(*scratch)
         return made
 
-    node = tape.node((query, key, value), back, query, key, value)
+    node = tape.node((query, key, value), back, query, key, value, mask)
     made = connected(tape.new(query.elements, query.item), node)
     numbers = tape.new(sums, FP32)
     seeds: Any = tape.new(2, 8), tape.new(1, 8)

@@ -11,17 +11,21 @@ from typing import Any, Literal
 
 import msgspec
 
-NormKind = Literal["rms", "rms_plus_one", "rms_late", "rms_wide", "layer", "layer_written", "layer_fp32", "layer_plus_one"]
-Activation = Literal["one", "gelu_new", "relu2", "xielu"]
+NormKind = Literal[
+    "rms", "rms_plus_one", "rms_late", "rms_wide", "layer", "layer_written", "layer_fp32", "layer_plus_one"
+]  # fmt: skip
+Activation = Literal["one", "gelu_new", "relu2"]
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """`norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned,
-    `rotary_fp32` says what of it is in fp32 (positions, rows), `joins_rotary` that a
-    `cat` follows though the whole head is turned.
+    """What the parameters of a block do not say.
 
-    `scales`: embedding, attention, residual, logits are multiplied by a number. `caps`: tanh over scores or logits.
+    `norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned, `rotary_fp32`
+    says what of it is in fp32 (positions, rows), `joins_rotary` that a `cat` follows though the whole head is turned.
+    `scales`: what is multiplied by a number: a table's rows in its own module, the embedding after it, residual, logits.
+    `caps`: tanh over scores or logits.
     `dropouts`: embedding, attention, residual. `held`: results (norm, attention) that last to the end of the block.
+    `wide_shares`: a router's shares stay in fp32.
     """
 
     norm: NormKind = "rms"
@@ -35,13 +39,14 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     dropouts: frozenset[str] = frozenset()
     is_parallel: bool = False
     held: frozenset[str] = frozenset()
+    wide_shares: bool = False
 
 
 TYPES: dict[str, Traits] = {
-    "gemma": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
-    "gemma2": Traits(norm="rms_plus_one", scales=frozenset({"embedding"}), caps=frozenset({"attention", "logits"})),
-    "gemma3_text": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
-    "gemma3": Traits(norm="rms_plus_one", scales=frozenset({"embedding"})),
+    "gemma": Traits(norm="rms_plus_one", scales=frozenset({"table"})),
+    "gemma2": Traits(norm="rms_plus_one", scales=frozenset({"table"}), caps=frozenset({"attention", "logits"})),
+    "gemma3_text": Traits(norm="rms_plus_one", scales=frozenset({"table"})),
+    "gemma3": Traits(norm="rms_plus_one", scales=frozenset({"table"})),
     "olmo": Traits(norm="layer_fp32", rotary_fp32=frozenset({"positions"})),
     "olmo2": Traits(norm="rms_late", rotary_fp32=frozenset({"positions"})),
     "olmo3": Traits(norm="rms_late", rotary_fp32=frozenset({"positions"})),
@@ -57,14 +62,13 @@ TYPES: dict[str, Traits] = {
     "ernie4_5": Traits(rotary="interleaved", rotary_fp32=frozenset({"positions", "rows"})),
     "glm": Traits(rotary="interleaved", rotary_share=0.5),
     "glm4": Traits(rotary="interleaved", rotary_share=0.5),
+    "mixtral": Traits(wide_shares=True),
     "granite": Traits(scales=frozenset({"embedding", "residual", "logits"})),
     "nemotron": Traits(norm="layer_plus_one", activation="relu2", rotary_share=0.5),
     "arcee": Traits(activation="relu2"),
-    "apertus": Traits(activation="xielu"),
     "stablelm": Traits(rotary_share=0.25, held=frozenset({"norm", "attention"})),
     "phi": Traits(activation="gelu_new", rotary_share=0.5, is_parallel=True),
     "gpt_neox": Traits(rotary_share=0.25, is_parallel=True),
-    "falcon": Traits(is_parallel=True),
     "gpt2": Traits(
         activation="gelu_new",
         rotary="none",
@@ -77,9 +81,16 @@ TYPES: dict[str, Traits] = {
         held=frozenset({"attention"}),
     ),
     "seed_oss": Traits(dropouts=frozenset({"attention", "residual"})),
-    "opt": Traits(rotary="none", dropouts=frozenset({"residual", "embedding"})),
 }
-ACTIVATIONS: dict[str, Activation] = {"gelu_new": "gelu_new", "relu2": "relu2", "xielu": "xielu"}
+COMPARED = frozenset(
+    {
+        "cohere", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "gpt2", "gpt_bigcode",
+        "gpt_neox", "granite", "helium", "hunyuan_v1_dense", "arcee", "llama", "mistral", "mixtral", "nemotron",
+        "olmo", "olmo2", "phi", "phi3", "qwen2", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2",
+    }
+)  # fmt: skip
+"""Model types whose forward and backward passes were compared with a trace of transformers' code."""
+ACTIVATIONS: dict[str, Activation] = {"gelu_new": "gelu_new", "relu2": "relu2"}
 ACTIVATION_KEYS = ("hidden_activation", "hidden_act", "activation_function", "activation")
 SHARE_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_pct")
 DROPOUT_KEYS = {

@@ -1,0 +1,57 @@
+"""Which recipes the passes cover, and what is taken for granted of the others."""
+
+from __future__ import annotations
+
+from capienza.architecture.model import Architecture
+from capienza.errors import InputError, Message, template
+from capienza.predict.training.blocks.linear import FOUR_BIT
+from capienza.predict.training.blocks.traits import COMPARED
+from capienza.recipe.recipe import Recipe
+
+UNPACKED = ("gptq", "awq")
+"""Formats besides those of bitsandbytes whose weights are unpacked for each product."""
+TRANSFORMERS_LIKE = ("transformers", "liger", "foak")
+
+RECIPE_NOT_COVERED = template(
+    "training.recipe-not-covered",
+    "activations are not covered with {field}: {value}",
+    "trace the program: it runs it itself",
+)
+TAKEN_AS_LLAMA = template(
+    "training.taken-as-llama",
+    "the blocks of {model_type} were compared with no trace: they are taken to run as their parameters are named",
+)
+TAKEN_AS_TRANSFORMERS = template(
+    "training.taken-as-transformers",
+    "the modules of {kernels} are taken to hold what those of transformers hold",
+)
+
+
+def check_scope(recipe: Recipe) -> None:
+    """Raises `InputError` for a choice whose effect on the activations is not known."""
+    for field, value, is_known in (
+        ("checkpointing", recipe.checkpointing.kind, recipe.checkpointing.kind in ("none", "full")),
+        ("objective", recipe.objective, recipe.objective == "sft"),
+        ("method", recipe.method, recipe.method != "dora"),
+        ("compile", "true", not recipe.is_compiled),
+        ("fp8", "true", not recipe.precision.fp8),
+        ("quantised", recipe.precision.quantised, _is_unpacked(recipe.precision.quantised)),
+        ("attention", recipe.attention, recipe.attention != "xformers"),
+        ("adapters", "dora", recipe.adapters is None or not recipe.adapters.is_dora),
+    ):
+        if not is_known:
+            raise InputError(RECIPE_NOT_COVERED(field=field, value=str(value)))
+
+
+def _is_unpacked(quantised: str | None) -> bool:
+    return quantised is None or quantised in FOUR_BIT or quantised.startswith(UNPACKED)
+
+
+def taken_for_granted(architecture: Architecture, recipe: Recipe) -> tuple[Message, ...]:
+    """What nobody compared."""
+    told = []
+    if architecture.model_type not in COMPARED:
+        told.append(TAKEN_AS_LLAMA(model_type=architecture.model_type))
+    if recipe.kernels not in TRANSFORMERS_LIKE:
+        told.append(TAKEN_AS_TRANSFORMERS(kernels=recipe.kernels))
+    return tuple(told)
