@@ -86,7 +86,7 @@ def _layers() -> Iterator[str]:
 
 
 def _spellings() -> Iterator[str]:
-    from capienza.card.training_options import SPELLINGS
+    from capienza.card.training_spellings import SPELLINGS
 
     for name, one in sorted(SPELLINGS.items()):
         values = "" if one.values is None else ", ".join(f"{_value(a)}: {_value(b)}" for a, b in one.values.items())

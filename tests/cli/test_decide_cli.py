@@ -232,7 +232,9 @@ def test_only_a_complete_prediction_is_called_borderline():
 
 def test_one_line_asks_for_the_peaks_of_all_phases(capienza, examples, tmp_path):
     card = tmp_path / "card.yaml"
-    card.write_text("{capienza: 1, name: x, model: {parameters: 7e9, bits: 16}, task: fine-tuning, placement: {gpus: 1}}")
+    card.write_text(
+        "{capienza: 1, name: x, model: {parameters: 7e9, bits: 16}, task: fine-tuning, placement: {gpus: 1}}"
+    )
     shown = capienza("decide", card, "--offers", examples / "offers" / TWO, "--json")
     steps = {
         step["message"]

@@ -173,22 +173,22 @@ def test_its_sound_neighbour_is_a_recipe(case: tuple[str, ...]) -> None:
 
 
 AT_LOADING = {
-    "{method: lora, dropout: 1}": "not-an-amount training.dropout",
-    "{method: lora, dropout: -0.1}": "not-an-amount training.dropout",
-    "{method: lora, lora_dropout: 1.0}": "option-value training.lora_dropout",
+    "{method: lora, dropout: 1}": "not-below training.dropout",
+    "{method: lora, dropout: -0.1}": "not-below training.dropout",
+    "{method: lora, lora_dropout: 1.0}": "not-below training.lora_dropout",
     "{method: lora, rank: 0}": "not-a-whole-number training.rank",
     "{method: full, rank: 8}": "contradiction training.rank",
     "{method: full, gradient_checkpointing: partial}": "not-a-word training.gradient_checkpointing",
     "{method: full, attention: flash2}": "not-a-word training.attention",
     "{method: full, loss: ligr}": "not-a-word training.loss",
     "{method: full, mixed_precision: bf8}": "not-a-word training.mixed_precision",
-    "{method: full, bf16: yess}": "option-value training.bf16",
+    "{method: full, bf16: yess}": "not-a-word training.bf16",
     "{method: full, packing: maybe}": "not-a-flag training.packing",
     "{method: full, sharding: zero4}": "not-a-word training.sharding",
     "{method: lora, targets: []}": "not-names training.targets",
     "{method: lora, targets: {a: b}}": "not-names training.targets",
     "{method: full, eval_microbatch: -1}": "not-a-whole-number training.eval_microbatch",
-    "{method: full, max_grad_norm: -1}": "not-an-amount training.max_grad_norm",
+    "{method: full, max_grad_norm: -1}": "not-a-number training.max_grad_norm",
     "{method: full, gradient_checkpoint: true}": "unknown-key training.gradient_checkpoint",
     "{method: full, export: gguf}": "option-value training.export",
 }

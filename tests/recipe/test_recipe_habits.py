@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from recipe_cards import flat, made
+from recipe_cards import HEAD, flat, made
 
 from capienza.card.training_options import KNOWN
 from capienza.recipe.habits.lookup import framework_named, frameworks, layers, rows
@@ -189,6 +189,23 @@ def test_several_gpus_share_as_the_framework_does(case: tuple[str, str, str]) ->
     name, options, training = case
     found = flat(made(training, f"engine: {{name: {name}, options: {options}}}", "placement: {data_parallel: 4}"))
     assert {field: found[field] for field in SHARDED[case]} == SHARDED[case]
+
+
+def test_lengths_of_reinforcement_learning_are_those_of_the_card() -> None:
+    from capienza.card.load import parse_card
+    from capienza.recipe.read import recipe_of
+
+    text = HEAD.replace("{required: 2048}", "{required: {prompt: 1500, output: 548}}")
+    trained = "training: {method: full, objective: grpo, group: 2, completion_tokens: 300}\n"
+    preference = recipe_of(parse_card(text + trained), "bf16", "llama").preference
+    assert preference is not None
+    assert (preference.prompt_tokens, preference.completion_tokens) == (1500, 300)
+
+
+@pytest.mark.parametrize(("written", "autocast"), [("true", "bf16"), ("auto", "bf16"), ("full", None), ("false", None)])
+def test_axolotl_s_bf16_has_four_values(written: str, autocast: str | None) -> None:
+    recipe = made(f"{{method: full, bf16: {written}}}", "engine: {name: axolotl, version: 0.12.2}")
+    assert recipe.precision.autocast == autocast
 
 
 def test_without_an_engine_the_trainer_is_taken_and_it_is_said() -> None:

@@ -13,7 +13,8 @@ from recipe_cards import card_of, flat
 
 from capienza.card.options import plain_name
 from capienza.card.training_kinds import FLAG
-from capienza.card.training_options import OPTIONS, SPELLINGS, TrainingOption
+from capienza.card.training_options import OPTIONS, TrainingOption
+from capienza.card.training_spellings import SPELLINGS
 from capienza.errors import InputError, UsageError
 from capienza.recipe.habits.lookup import frameworks
 from capienza.recipe.optimizers import NAMES

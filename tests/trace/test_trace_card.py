@@ -104,6 +104,35 @@ def test_mixed_precision_keeps_wide_weights(traced, mixed: str, form: str) -> No
     assert amount(found, "optimizer_step_steady", "weights") == 4 * PARAMETERS
 
 
+def test_an_evaluation_that_is_not_asked_for_takes_nothing(traced) -> None:
+    asked, none = (traced(training(more=f", eval_microbatch: {count}")) for count in (8, 0))
+    peaks = [{one["phase"]: one["allocated_bytes"] for one in found["gpus"][0]["phases"]} for found in (asked, none)]
+    assert peaks[0]["eval"] > peaks[1]["eval"]
+    assert peaks[0]["forward"] == peaks[1]["forward"]
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"), [("", 4), (", adapter_dtype: bf16", 2)], ids=["as PEFT does", "as the card says"]
+)
+def test_adapters_are_in_the_format_of_the_recipe(traced, more: str, kept: int) -> None:
+    found = traced(training("lora", more=f", rank: 4, targets: all-linear{more}"))
+    adapters = 2 * 4 * (2 * (64 + 64) + 2 * (64 + 32) + 3 * (64 + 128))
+    assert amount(found, "optimizer_step_steady", "gradients") == kept * adapters
+
+
+def test_defaults_are_told_with_where_they_come_from(traced) -> None:
+    told = {one["parameters"]["field"]: one["message"] for one in traced(training("lora"))["assumed"]}
+    assert "LoraConfig.r" in told["adapters.rank"]
+    assert "TrainingArguments.max_grad_norm" in told["max_grad_norm"]
+
+
+def test_what_the_program_does_not_follow_is_told(traced) -> None:
+    found = traced(training(more=", loss: chunked, use_liger_kernel: true"))
+    assert {"training.loss", "training.use_liger_kernel"} <= {
+        one["parameters"]["field"] for one in found["left_out"] if one["code"] == "trace.left-out"
+    }
+
+
 def test_a_generation_keeps_its_cache(traced) -> None:
     text = """\
         task: inference
@@ -146,9 +175,10 @@ REFUSED = {
         "task: fine-tuning\ntokens: {required: 8}\nweights: {format: bf16}\ntraining: {method: full}\n",
         "microbatch",
     ),
-    "no rank": (
-        "task: fine-tuning\ntokens: {required: 8}\nmicrobatch: 1\nweights: {format: bf16}\ntraining: {method: lora}\n",
-        "training.rank",
+    "another objective": (
+        "task: fine-tuning\ntokens: {required: 8}\nmicrobatch: 1\nweights: {format: bf16}\n"
+        "training: {method: full, objective: dpo}\n",
+        "objective",
     ),
     "a format": (
         "task: inference\ntokens: {required: 8}\nweights: {format: awq}\n",
@@ -234,3 +264,60 @@ def test_without_a_torch_that_loads_a_part_is_missing(card, tmp_path: Path, fail
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+ENCODER = {
+    "model_type": "bert", "dtype": "bfloat16", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512,
+}  # fmt: skip
+GENERATION = "task: inference\nweights: {format: bf16}\ntokens: {required: {prompt: 16, output: 4}}\n"
+
+
+def codes(found: dict) -> set[str]:
+    return {one["code"] for one in found["assumed"]}
+
+
+@pytest.mark.parametrize("more", ["", ", rank: 4, targets: query value"])
+@pytest.mark.parametrize(
+    ("named", "head"),
+    [
+        ("BertForMaskedLM", 64 * 64 + 64 + 2 * 64 + 512),
+        ("BertForSequenceClassification", 64 * 64 + 64 + 2 * 64 + 2),
+        ("BertForTokenClassification", 2 * 64 + 2),
+    ],
+)
+def test_an_encoder_is_trained_as_the_class_that_its_files_name(
+    traced, tmp_path: Path, named: str, head: int, more: str
+) -> None:
+    """Embeddings of tokens, positions and two kinds, their norm; a layer's four projections, two for the MLP, norms."""
+    layer = 4 * (64 * 64 + 64) + (64 * 128 + 128) + (128 * 64 + 64) + 2 * 2 * 64
+    parameters = (512 + 512 + 2) * 64 + 2 * 64 + 2 * layer + head
+    (tmp_path / "model" / "config.json").write_text(json.dumps(ENCODER | {"architectures": [named]}))
+    found = traced(training("lora" if more else "full", more=more))
+    assert not codes(found) & {"trace.other-class", "trace.no-class"}
+    weights = amount(found, "forward", "weights")
+    assert weights > 2 * parameters if more else weights == 2 * parameters
+
+
+@pytest.mark.parametrize(
+    ("named", "text", "code"),
+    [
+        ("BertForMaskedLM", GENERATION, "trace.other-class"),
+        ("BertForNextSentencePrediction", training(), "trace.other-class"),
+        (None, training(), "trace.no-class"),
+        ("BertLMHeadModel", training(), None),
+    ],
+)
+def test_another_class_than_the_models_own_is_told(
+    traced, tmp_path: Path, named: str | None, text: str, code: str | None
+) -> None:
+    config = ENCODER | ({"architectures": [named]} if named else {})
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert codes(traced(text)) & {"trace.other-class", "trace.no-class"} == ({code} if code else set())
+
+
+def test_a_decoder_that_classifies_rows(traced, tmp_path: Path) -> None:
+    named = {"architectures": ["LlamaForSequenceClassification"]}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG | named))
+    found = traced(training())
+    assert amount(found, "optimizer_step_steady", "weights") == 2 * (PARAMETERS - 512 * 64 + 2 * 64)

@@ -10,14 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal
 
 import msgspec
 
-from capienza.card.kinds import Kind
 from capienza.card.model import Scalar
-from capienza.card.problems import Refused
-from capienza.card.training_options import KNOWN, SPELLINGS
 from capienza.errors import InputError, phrase
 
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -45,29 +41,8 @@ def accepted_by(option: str) -> Accepted | None:
 
 
 def accepted_in_training(option: str) -> Accepted | None:
-    """What a known option of the training recipe takes; None for one that is not known."""
-    name = plain_name(option)
-    return TO_DISK.get(name) or _spelt(name)
-
-
-def _spelt(name: str) -> Accepted | None:
-    """What a framework's own name of a recipe option takes: a flag, or what the option takes itself."""
-    spelling = SPELLINGS.get(name)
-    if spelling is None or spelling.option not in KNOWN:
-        return None
-    if spelling.values is not None:
-        return FLAG if all(isinstance(value, bool) for value in spelling.values) else None
-    kind = KNOWN[spelling.option].kind
-    return Accepted(kind.text, lambda value: _is_read(kind, value))
-
-
-def _is_read(kind: Kind, value: Scalar) -> bool:
-    assert kind.convert is not None
-    try:
-        kind.convert(Decimal(str(value)) if isinstance(value, float) else value)
-    except Refused:
-        return False
-    return True
+    """What an option takes that changes what a training writes to disk; None for any other."""
+    return TO_DISK.get(plain_name(option))
 
 
 def as_flag(value: object) -> bool | None:

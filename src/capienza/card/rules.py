@@ -14,6 +14,7 @@ from capienza.card.moments import Moment, end_of, start_of
 from capienza.card.options import accepted_by, accepted_in_training, plain_name
 from capienza.card.problems import shown
 from capienza.card.ranking import NOT_LAST, NOTHING_RANKED, PREFERENCES, TWICE, unit_problem
+from capienza.card.training_spellings import refusal_of
 from capienza.errors import Message, template
 from capienza.yamlmarks import Node
 
@@ -241,6 +242,10 @@ def _options(found: Found) -> Problems:
         accepted = (accepted_by if start == ENGINE_OPTIONS else accepted_in_training)(option)
         if accepted and path in found.values and not accepted.takes(found.values[path]):
             yield path, OPTION_VALUE(accepted=accepted.text, found=shown(found.nodes[path].value))
+        if start != ENGINE_OPTIONS and path in found.values:
+            refusal = refusal_of(option, found.values[path])
+            if refusal is not None:
+                yield path, refusal
 
 
 def _distinct_metrics(found: Found) -> Problems:

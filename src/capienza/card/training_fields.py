@@ -8,7 +8,8 @@ from capienza.card.field import Field
 from capienza.card.kinds import Kind, text, whole
 from capienza.card.model import Scalar, Training
 from capienza.card.training_kinds import OWN_OPTION
-from capienza.card.training_options import OPTIONS, SPELLINGS
+from capienza.card.training_options import OPTIONS
+from capienza.card.training_spellings import SPELLINGS
 
 MAX_RANK = 10**6
 

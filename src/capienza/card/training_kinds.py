@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from capienza.card.kinds import ONE_VALUE, Kind, read_whole
+from capienza.card.kinds import NOT_NUMBER, ONE_VALUE, Kind, read_whole
 from capienza.card.model import Scalar
 from capienza.card.problems import Refused, Value, closest, shown
 from capienza.errors import template
@@ -17,9 +17,9 @@ from capienza.yamlmarks import Node
 
 NOT_A_WORD = template("card.not-a-word", "expected one of {accepted}, got {found}", "Write one of these words.")
 NOT_A_FLAG = template("card.not-a-flag", "expected true or false, got {found}", "Write true or false.")
-NOT_AN_AMOUNT = template(
-    "card.not-an-amount",
-    "expected a number {range}, got {found}",
+NOT_BELOW = template(
+    "card.not-below",
+    "expected a number from {minimum}, below {maximum}, got {found}",
     "Write the digits alone, with a point for the decimals.",
 )
 NOT_NAMES = template(
@@ -62,7 +62,7 @@ def _flag(value: Value) -> Scalar:
 FLAG = Kind(text="true or false", schema={"enum": [True, False, 0, 1, *_FLAG_TEXTS]}, convert=_flag)
 
 
-def amount(least: float, most: float, text: str, *, open_end: bool = False, or_none: bool = False) -> Kind:
+def amount(least: int, most: int, *, open_end: bool = False, or_none: bool = False) -> Kind:
     """A number from `least` to `most`, the latter left out with `open_end`; `none` is taken where it is said."""
 
     def convert(value: Value) -> Scalar:
@@ -72,13 +72,15 @@ def amount(least: float, most: float, text: str, *, open_end: bool = False, or_n
             number = int(value) if value == int(value) else float(value)
             if least <= number <= most and not (open_end and number == most):
                 return number
-        raise Refused(NOT_AN_AMOUNT(range=text, found=shown(value)))
+        refusal = NOT_BELOW if open_end else NOT_NUMBER
+        raise Refused(refusal(minimum=str(least), maximum=str(most), found=shown(value)))
 
     end = "exclusiveMaximum" if open_end else "maximum"
     schema: dict[str, Any] = {"type": "number", "minimum": least, end: most}
     if or_none:
         schema = {"anyOf": [{"const": "none"}, schema]}
-    return Kind(text=f"number {text}" + ("; or none" if or_none else ""), schema=schema, convert=convert)
+    text = f"number, {least} to {most}" + (" (below it)" if open_end else "") + ("; or none" if or_none else "")
+    return Kind(text=text, schema=schema, convert=convert)
 
 
 def count(least: int = 1, most: int = 10**9) -> Kind:

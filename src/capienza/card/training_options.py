@@ -1,8 +1,6 @@
-"""Every option of the training recipe that is understood, once: what it means, what it takes, how frameworks spell it.
+"""Every option of the training recipe that is understood, once: what it means and what it takes.
 
-The card keeps all of them in `Training.options`; a spelling of a framework's own (`lora_alpha`, `bf16: true`) is
-translated by the recipe. Spellings are those of transformers 5.24, TRL 1.16, PEFT 0.21, axolotl 0.12,
-LLaMA-Factory 0.9, ms-swift 3.12 and torchtune 0.6.
+The card keeps all of them in `Training.options`, beside those that are written by a framework's own name.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.kinds import Kind, text
-from capienza.card.model import Scalar
 from capienza.card.training_kinds import FLAG, NAMES, amount, count, words
 
 DTYPES = ("bf16", "fp16", "fp32")
@@ -34,9 +31,7 @@ OPTIONS: tuple[TrainingOption, ...] = (
         "What the loss compares: next tokens, pairs of answers, or groups of answers.",
         "sft",
     ),
-    TrainingOption(
-        "alpha", amount(0, 10**6, "of at least 0"), "Alpha of the adapters: it changes no memory.", "32", True
-    ),
+    TrainingOption("alpha", amount(0, 10**6), "Alpha of the adapters: it changes no memory.", "32", True),
     TrainingOption(
         "targets",
         NAMES,
@@ -44,9 +39,7 @@ OPTIONS: tuple[TrainingOption, ...] = (
         "[q_proj, k_proj, v_proj, o_proj]",
         True,
     ),
-    TrainingOption(
-        "dropout", amount(0, 1, "from 0, below 1", open_end=True), "Dropout in front of the adapters.", "0.05", True
-    ),
+    TrainingOption("dropout", amount(0, 1, open_end=True), "Dropout in front of the adapters.", "0.05", True),
     TrainingOption(
         "modules_to_save", NAMES, "Modules that are trained whole, as a copy beside the frozen one.", "[lm_head]"
     ),
@@ -72,7 +65,7 @@ OPTIONS: tuple[TrainingOption, ...] = (
     ),
     TrainingOption("paged", FLAG, "Optimizer states in managed memory, moved by the driver.", "true"),
     TrainingOption("optimizer_in_backward", FLAG, "Each weight is updated as soon as its gradient is there.", "true"),
-    TrainingOption("momentum", amount(0, 1, "from 0 to 1"), "Momentum of SGD and RMSprop.", "0.9"),
+    TrainingOption("momentum", amount(0, 1), "Momentum of SGD and RMSprop.", "0.9"),
     TrainingOption("projection_rank", count(), "Rank of the projected states of GaLore and APOLLO.", "128"),
     TrainingOption(
         "mixed_precision",
@@ -138,7 +131,7 @@ OPTIONS: tuple[TrainingOption, ...] = (
     TrainingOption("eval_generates", count(0, LONGEST), "Tokens that evaluation generates.", "0"),
     TrainingOption(
         "max_grad_norm",
-        amount(0, 10**9, "of at least 0", or_none=True),
+        amount(0, 10**9, or_none=True),
         "The norm that gradients are clipped to; none or 0 clips nothing.",
         "1.0",
     ),
@@ -168,7 +161,7 @@ OPTIONS: tuple[TrainingOption, ...] = (
         "The reference of preference learning: a second model, the same without adapters, or figures from before.",
         "adapter_off",
     ),
-    TrainingOption("beta", amount(0, 10**6, "of at least 0"), "Weight of the distance from the reference.", "0.1"),
+    TrainingOption("beta", amount(0, 10**6), "Weight of the distance from the reference.", "0.1"),
     TrainingOption("reward_model", text(200), "A model that gives rewards, by id or path.", "org/reward-model"),
     TrainingOption(
         "rollout",
@@ -178,9 +171,7 @@ OPTIONS: tuple[TrainingOption, ...] = (
     ),
     TrainingOption("use_vllm", FLAG, "Completions are written by vLLM.", "true"),
     TrainingOption("vllm_mode", words("colocate", "server"), "Where TRL's vLLM runs.", "colocate"),
-    TrainingOption(
-        "rollout_share", amount(0, 1, "from 0 to 1"), "The share of the card that a colocated engine takes.", "0.3"
-    ),
+    TrainingOption("rollout_share", amount(0, 1), "The share of the card that a colocated engine takes.", "0.3"),
     TrainingOption("rollout_sleeps", FLAG, "The colocated engine gives its memory back during the update.", "true"),
     TrainingOption("group", count(1, 10**6), "Completions of each prompt.", "8"),
     TrainingOption("prompt_tokens", count(1, LONGEST), "The longest prompt of reinforcement learning.", "512"),
@@ -188,73 +179,3 @@ OPTIONS: tuple[TrainingOption, ...] = (
 )
 
 KNOWN: dict[str, TrainingOption] = {option.name: option for option in OPTIONS}
-
-
-class Spelling(msgspec.Struct, frozen=True):
-    """A framework's own name for an option. `values` translates what is written; None keeps it.
-
-    A value in `weak` yields to any other spelling: `fp16: false` says nothing against `bf16: true`.
-    """
-
-    option: str
-    values: dict[Scalar, Scalar] | None = None
-    weak: tuple[Scalar, ...] = ()
-
-
-def _same(option: str, *names: str) -> dict[str, Spelling]:
-    return {name: Spelling(option) for name in names}
-
-
-def _flag(option: str, on: Scalar, off: Scalar) -> Spelling:
-    return Spelling(option, {True: on, False: off}, (False,))
-
-
-SPELLINGS: dict[str, Spelling] = {
-    **_same("rank", "r", "lora_r", "lora_rank"),
-    **_same("alpha", "lora_alpha"),
-    **_same("dropout", "lora_dropout"),
-    **_same("targets", "target_modules", "lora_target_modules", "lora_target"),
-    "lora_target_linear": Spelling("targets", {True: "all-linear"}),
-    **_same("modules_to_save", "lora_modules_to_save", "additional_target"),
-    "use_dora": Spelling("dora"),
-    **_same("optimizer", "optim"),
-    **_same("optimizer_in_backward", "optimizer_in_bwd"),
-    "bf16": _flag("mixed_precision", "bf16", "none"),
-    "fp16": _flag("mixed_precision", "fp16", "none"),
-    **_same(
-        "gradient_checkpointing", "activation_checkpointing", "enable_activation_checkpointing",
-        "use_gradient_checkpointing",
-    ),
-    **_same("activation_offloading", "enable_activation_offloading"),
-    **_same("reentrant", "use_reentrant"),
-    **_same("attention", "attn_implementation", "attn_impl"),
-    "flash_attention": Spelling("attention", {True: "flash_attention_2", False: "sdpa"}, (False,)),
-    "xformers_attention": Spelling("attention", {True: "xformers", False: "sdpa"}, (False,)),
-    "eager_attention": Spelling("attention", {True: "eager", False: "sdpa"}, (False,)),
-    "flash_attn": Spelling("attention", {"fa2": "flash_attention_2", "sdpa": "sdpa", "disabled": "eager"}),
-    "use_liger_kernel": _flag("kernels", "liger", "transformers"),
-    "use_liger": _flag("kernels", "liger", "transformers"),
-    "enable_liger_kernel": _flag("kernels", "liger", "transformers"),
-    **_same("loss_chunks", "num_output_chunks"),
-    **_same("packing", "sample_packing", "packed"),
-    **_same("eval_microbatch", "per_device_eval_batch_size", "eval_batch_size"),
-    "prediction_loss_only": Spelling("eval_keeps_logits", {True: False, False: True}),
-    **_same("max_grad_norm", "gradient_clipping", "clip_grad_norm", "max_norm"),
-    **_same("compile", "torch_compile"),
-    **_same("sharding", "parallelism"),
-    "zero_stage": Spelling("sharding", {0: "none", 1: "zero1", 2: "zero2", 3: "zero3"}),
-    "deepspeed": Spelling("sharding", {"zero1": "zero1", "zero2": "zero2", "zero3": "zero3"}),
-    "fsdp_version": Spelling("sharding", {1: "fsdp1", 2: "fsdp2"}),
-    "offload_optimizer": Spelling("offload", {"cpu": "optimizer", True: "optimizer", "none": "none", False: "none"},
-                                  ("none", False)),
-    "offload_param": Spelling("offload", {"cpu": "parameters", True: "parameters", "none": "none", False: "none"},
-                              ("none", False)),
-    **_same("bucket_elements", "reduce_bucket_size"),
-    "precompute_ref_log_probs": Spelling("reference", {True: "precomputed"}),
-    **_same("rollout_share", "vllm_gpu_memory_utilization"),
-    **_same("rollout_sleeps", "vllm_enable_sleep_mode"),
-    **_same("group", "num_generations"),
-    **_same("prompt_tokens", "max_prompt_length"),
-    **_same("completion_tokens", "max_completion_length"),
-}  # fmt: skip
-"""Other names of options, in plain spelling."""

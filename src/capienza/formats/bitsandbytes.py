@@ -8,7 +8,8 @@ each, with one fp32 for every 256 of them, one fp32 offset and a 256-entry code:
 8 bit: n bytes and one fp32 a row. Only plain linear modules are touched, so experts that transformers 5 fuses
 into one tensor stay unquantised (transformers 4, with one module an expert, did quantise them).
 Source: bitsandbytes 0.50 functional.quantize_4bit and int8_vectorwise_quant (each state holds its own copy of the
-256-entry code; before 0.43 it was shared); transformers 5.24 integrations/bitsandbytes.py, quantizer_bnb_*.py.
+256-entry code; with 0.43 it was shared, which measured trainings show to the byte); transformers 5.24
+integrations/bitsandbytes.py, quantizer_bnb_*.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from capienza.card.model import Card
 from capienza.card.options import plain_name
-from capienza.card.training_options import KNOWN, SPELLINGS
+from capienza.card.training_options import KNOWN
+from capienza.card.training_spellings import SPELLINGS
 from capienza.errors import Message, template
 from capienza.recipe.choices import WITHOUT_MEMORY
 from capienza.recipe.versions import LIBRARIES

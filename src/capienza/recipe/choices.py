@@ -13,7 +13,8 @@ import msgspec
 from capienza.card.load import place_of
 from capienza.card.model import Card, Scalar
 from capienza.card.options import plain_name
-from capienza.card.training_options import KNOWN, SPELLINGS
+from capienza.card.training_options import KNOWN
+from capienza.card.training_spellings import SPELLINGS
 from capienza.errors import InputError, Message, Place, template
 
 NO_MEMORY = template("recipe.no-memory", "{field} changes no memory")

@@ -95,6 +95,7 @@ def settled(
         raise UsageError(OPEN(fields=missing))
     accumulates = Choice((card.accumulation or 1) > 1, STATED(field="accumulation"), "accumulation")
     made: Choices = {"method": _method(card, stated), "has_ranks": _has_ranks(card), "accumulates": accumulates}
+    made |= _lengths(card, stated)
     made |= _base(card, made, framework, versions, stored_format, rest_dtype)
     if made["method"].value in ADAPTED and "rank" not in stated and default("rank", framework, versions, made) is None:
         raise UsageError(OPEN(fields=("training.rank",)))
@@ -136,6 +137,18 @@ def _method(card: Card, stated: Choices) -> Choice:
 def _has_ranks(card: Card) -> Choice:
     placement = card.placement if isinstance(card.placement, Placement) else Placement()
     return Choice(placement.data_parallel > 1, STATED(field="placement.data_parallel"))
+
+
+def _lengths(card: Card, stated: Choices) -> Choices:
+    """Prompt and completion of reinforcement learning, where the card states its length in two parts."""
+    required = card.tokens.required
+    parts = {"prompt_tokens": required and required.prompt, "completion_tokens": required and required.output}
+    is_asked = "objective" in stated and stated["objective"].value == "grpo"
+    return {
+        option: Choice(tokens, STATED(field="tokens.required"), "tokens.required")
+        for option, tokens in parts.items()
+        if tokens and is_asked and option not in stated
+    }
 
 
 def _base(

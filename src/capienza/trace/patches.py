@@ -19,8 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as in_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as in_clipping
 
+from capienza.allocator.settings import Settings
 from capienza.errors import UsageError, template
-from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams
+from capienza.trace import cuda_api, outside, quantised, recurrent, shadow, streams, threads
+from capienza.trace.machine import Machine
 from capienza.trace.parameters import made_from_fakes
 from capienza.trace.scene import CACHE, Scene
 from capienza.trace.swap import swapped
@@ -35,10 +37,10 @@ FLEX = "flex_attention"
 
 
 @contextlib.contextmanager
-def patched(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> Iterator[None]:
+def patched(tracker: Tracker, machine: Machine, settings: Settings) -> Iterator[None]:
     """Inside, the program meets a PyTorch with one CUDA device of that kind."""
     with contextlib.ExitStack() as undo:
-        for owner, attribute, value in _changes(tracker, name, capability, total_bytes):
+        for owner, attribute, value in _changes(tracker, machine, settings):
             undo.enter_context(swapped(owner, attribute, value))
         undo.enter_context(outside.kept())
         undo.callback(tracker.place.leave)
@@ -89,7 +91,7 @@ def in_libraries(scene: Scene) -> Iterator[None]:
         yield
 
 
-def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_bytes: int) -> list[tuple[Any, str, Any]]:
+def _changes(tracker: Tracker, machine: Machine, settings: Settings) -> list[tuple[Any, str, Any]]:
     def resize(storage: torch.UntypedStorage, size: int) -> Any:
         answer = real_resize(storage, size)
         tracker.resize(storage)
@@ -128,10 +130,11 @@ def _changes(tracker: Tracker, name: str, capability: tuple[int, int], total_byt
         # It compiles itself, and libraries hand it to torch.compile.
         (torch.nn.attention.flex_attention, FLEX, refuse_flex),
         *outside.changes(tracker, refuse),
+        *threads.changes(tracker),
     ]
     if tracker.device_type != "cuda":
         return changes
-    changes += cuda_api.changes(tracker, name, capability, total_bytes)
+    changes += cuda_api.changes(tracker, machine, settings)
     return [*changes, *recurrent.changes(), *streams.changes(tracker.place)]
 
 

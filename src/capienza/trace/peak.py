@@ -28,7 +28,7 @@ from capienza.trace.ranks import unseen
 from capienza.trace.ranks.cards import own_gpu
 from capienza.trace.ranks.run import traces
 from capienza.trace.ranks.world import worlds_of
-from capienza.trace.run import CPU, CUDA, Traced, trace
+from capienza.trace.run import CPU, CUDA, DEFAULTS, Traced, trace
 from capienza.trace.tracker import Progress
 
 State = TypeVar("State")
@@ -38,7 +38,6 @@ NEVER = template(
     "{allocated_bytes} allocated",
     "check the sizes of the program, and what the allocator's settings allow",
 )
-DEFAULTS = Settings()
 MOST_OPS, MOST_SECONDS = 5_000_000, 1_800.0
 
 
@@ -135,6 +134,7 @@ def predict_peak(
         "steps": steps,
         "machine": machine,
         "device_type": CPU if device == CPU else CUDA,
+        "settings": settings,
         "routing": routing,
         "most_ops": most_ops,
         "most_seconds": most_seconds,

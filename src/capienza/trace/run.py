@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import logging
 import threading
@@ -18,8 +19,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import capienza.trace.in_place
 import capienza.trace.reads
 import capienza.trace.shapes  # noqa: F401 - their handlers
+from capienza.allocator.settings import Settings
 from capienza.errors import CapienzaError, InputError, Message, UsageError, template
-from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised
+from capienza.trace import attention, attention_packages, guard, norms, patches, probe, quantised, untraceable
 from capienza.trace.attention_call import Call, Choice
 from capienza.trace.declared import declared
 from capienza.trace.guesses import Guess, Routing
@@ -27,10 +29,12 @@ from capienza.trace.kernels_call import Card
 from capienza.trace.machine import Machine
 from capienza.trace.recording import Recording
 from capienza.trace.scene import CACHE, Scene
-from capienza.trace.tracker import Progress, TraceLimit, Tracker, plain
+from capienza.trace.tracker import Progress, Tracker, plain
+from capienza.trace.watch import TraceLimit, Watch
 
 State = TypeVar("State")
 CUDA, CPU = "cuda", "cpu"
+DEFAULTS = Settings()
 
 STOPPED = template(
     "trace.stopped",
@@ -83,6 +87,7 @@ def trace(
     steps: int,
     machine: Machine,
     device_type: str = CUDA,
+    settings: Settings = DEFAULTS,
     routing: Routing = "balanced",
     most_ops: int = 0,
     most_seconds: float = 0,
@@ -91,6 +96,7 @@ def trace(
 ) -> Traced:
     """Build the program's state and run its step so many times, all on fake tensors.
 
+    `settings` are those of the allocator whose counters the program may read.
     `around` is put in place before the program is built, and taken away after it.
     Raises `UsageError` where one runs already, or nothing was put on the device; `InputError` where the program stops
     with an error or does not end.
@@ -100,7 +106,9 @@ def trace(
     if not _one_at_a_time.acquire(blocking=False):
         raise UsageError(ONCE())
     try:
-        return _traced(build, step, steps, machine, device_type, routing, most_ops, most_seconds, progress, around)
+        return _traced(
+            build, step, steps, machine, device_type, settings, routing, most_ops, most_seconds, progress, around
+        )
     finally:
         _one_at_a_time.release()
 
@@ -111,6 +119,7 @@ def _traced(
     steps: int,
     machine: Machine,
     device_type: str,
+    settings: Settings,
     routing: Routing,
     most_ops: int,
     most_seconds: float,
@@ -124,19 +133,24 @@ def _traced(
         device_type = CPU
     recording = Recording()
     scene = Scene(recording)
-    tracker = Tracker(device_type, scene, routing, most_ops, most_seconds, progress, _card(machine, device_type))
+    watch = Watch(most_seconds)
+    tracker = Tracker(device_type, scene, routing, most_ops, watch, progress, _card(machine, device_type))
+    tracker.assumed |= {str(message): message for message in machine.assumed}
     chosen: Counter[str] = Counter()
     began = time.monotonic()
     _running.append(tracker)
     try:
-        with _stage(tracker, machine, chosen, around):
+        with _stage(tracker, machine, settings, chosen, around):
             _play(tracker, build, step, steps)
             scene.label()
-    except TraceLimit:
-        raise InputError(_limit(tracker, time.monotonic() - began)) from None
-    except CapienzaError:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit, TraceLimit) as error:
+        # The program may have made another error of the limit's.
+        if tracker.refused is not None:
+            raise UsageError(tracker.refused) from None
+        if watch.is_over:
+            raise InputError(_limit(tracker, time.monotonic() - began)) from None
+        if isinstance(error, CapienzaError):
+            raise
         raise InputError(_stopped(tracker, error)) from error
     finally:
         _running.clear()
@@ -187,12 +201,12 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
     scene = tracker.scene
     scene.mark = _marker(tracker)
     with patches.in_libraries(scene):
-        state = build()
+        state = tracker.watch.run(build)
     # The modules it needs may have been imported only while it was built.
     with patches.in_libraries(scene):
         scene.has_begun = True
         for _ in range(steps):
-            step(state)
+            tracker.watch.run(functools.partial(step, state))
             scene.label()
 
 
@@ -200,6 +214,7 @@ def _play(tracker: Tracker, build: Callable[[], State], step: Callable[[State], 
 def _stage(
     tracker: Tracker,
     machine: Machine,
+    settings: Settings,
     chosen: Counter[str],
     around: Callable[[Tracker], contextlib.AbstractContextManager[object]] | None,
 ) -> Iterator[None]:
@@ -215,7 +230,7 @@ def _stage(
         stack.enter_context(_collecting())
         stack.enter_context(_quiet())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))
-        stack.enter_context(patches.patched(tracker, machine.name, machine.capability, machine.total_bytes))
+        stack.enter_context(patches.patched(tracker, machine, settings))
         if around is not None:
             stack.enter_context(around(tracker))
         stack.enter_context(tracker.scene.watching())
@@ -253,7 +268,7 @@ def _card(machine: Machine, device_type: str) -> Card | None:
     if device_type != CUDA:
         return None
     major, minor = torch.__version__.split(".")[:2]
-    return Card(machine.capability, (int(major), int(minor)))
+    return Card(machine.capability, (int(major), int(minor)), machine.multiprocessors)
 
 
 def _choosing(tracker: Tracker, chosen: Counter[str]) -> Callable[[Choice, Call], None]:
@@ -279,14 +294,17 @@ def _marker(tracker: Tracker) -> Callable[[torch.Tensor, str, str | None], None]
     return mark
 
 
-def _stopped(tracker: Tracker, error: Exception) -> Message:
+def _stopped(tracker: Tracker, error: BaseException) -> Message:
     op, module = tracker.current or ("", "")
     # PyTorch goes on about builds of its own.
     first_line = (str(error).strip().splitlines() or [""])[0].partition(" This could be because")[0][:300]
     where: Message | str = IN_MODULE(module=module) if module else ""
+    told = untraceable.known(str(op))
+    if told is not None and isinstance(error, NotImplementedError | RuntimeError):
+        return told(where=where, op=str(op))
     return STOPPED(where=where, op=str(op) or "its start", error=f"{type(error).__name__}: {first_line}")
 
 
 def _limit(tracker: Tracker, seconds: float) -> Message:
     op, module = tracker.current or ("", "")
-    return LIMIT(ops=len(tracker.op_names), seconds=round(seconds), op=str(op), module=module or "-")
+    return LIMIT(ops=len(tracker.op_names), seconds=round(seconds), op=str(op or "-"), module=module or "-")

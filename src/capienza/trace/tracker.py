@@ -8,7 +8,6 @@ the mechanics: torch/_subclasses/fake_tensor.py, torch/storage.py (a storage's P
 from __future__ import annotations
 
 import functools
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,12 +25,13 @@ from capienza.trace.recording import Recording
 from capienza.trace.repeats import Repeats
 from capienza.trace.scene import SCRATCH, WORKSPACE, Scene
 from capienza.trace.streams import Place
+from capienza.trace.watch import TraceLimit, Watch
 
 aten = torch.ops.aten
 PRIM_DEVICE = torch.ops.prim.device.default
 KNOWN_TYPES = frozenset({torch.Tensor, FakeTensor, torch.nn.Parameter})
 TAKES_A_MASK = frozenset({aten.index.Tensor, aten.index_put.default, aten.index_put_.default})
-CLOCK_EVERY = 256
+TOLD_EVERY = 256
 UNSEEN = template(
     "trace.unseen-scratch",
     "{what}: its size is not known before a run ({source})",
@@ -46,10 +46,6 @@ HANDLERS: dict[Any, Handler] = {}
 LIBRARIES: dict[str, Callable[[Tracker], dict[Any, Callable[..., Any]]]] = {"bitsandbytes": quantised.kernels}
 """Libraries whose operations are made of others that are to be seen, by the name of their operations."""
 COMPOSITE = "CompositeImplicitAutograd"
-
-
-class TraceLimit(BaseException):
-    """The limit of operations or of time is reached. No error of the program: nothing in it may catch this."""
 
 
 class _Life(weakref.ref):  # type: ignore[type-arg]
@@ -101,7 +97,7 @@ class Tracker(TorchDispatchMode):
         scene: Scene,
         routing: Routing = "balanced",
         most_ops: int = 0,
-        most_seconds: float = 0,
+        watch: Watch | None = None,
         progress: Progress | None = None,
         card: Card | None = None,
     ) -> None:
@@ -119,7 +115,9 @@ class Tracker(TorchDispatchMode):
         self.card = card
         """Whose kernels run; None where nothing is known of them."""
         self.workspaces: set[str] = set()
-        self.ends_at = time.monotonic() + most_seconds if most_seconds else None
+        self.watch = watch or Watch()
+        self.refused: Message | None = None
+        """Why another thread had to end the trace."""
         self.current: tuple[Any, str] | None = None
         self.assumed: dict[str, Message] = {}
         self.unknown: dict[str, Message] = {}
@@ -258,12 +256,11 @@ class Tracker(TorchDispatchMode):
         self.op_names.append(func)
         done = len(self.op_names)
         if self.most_ops and done > self.most_ops:
+            raise self.watch.end()
+        if self.watch.is_over:
             raise TraceLimit
-        if done % CLOCK_EVERY == 0:
-            if self.ends_at is not None and time.monotonic() > self.ends_at:
-                raise TraceLimit
-            if self.progress is not None:
-                self.progress(done, self.scene.phase, self.scene.module)
+        if self.progress is not None and done % TOLD_EVERY == 0:
+            self.progress(done, self.scene.phase, self.scene.module)
 
     def _died(self, life: _Life) -> None:
         self.recording.free(life.block)

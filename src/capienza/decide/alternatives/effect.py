@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from capienza.decide.alternatives.predicted import Pool, Predicted
-from capienza.ledger.ledger import Total
 from capienza.ledger.counters import CONTEXT
+from capienza.ledger.ledger import Total
 from capienza.ledger.phase import Phase
 
 Relation = Literal["lowers", "gives_room", "unknown", "does_not_touch", "raises"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -128,20 +129,28 @@ def training_answer(card: Card, model: Model, gpus: int) -> TrainingAnswer | Non
     notes = tuple(_checked(card, architecture, recipe))
     if gpus > 1 or _copies(card) > 1:
         return None
-    return answer_of(architecture, recipe, scheme, notes)
+    config = model.artifact.config if model.artifact else None
+    return answer_of(architecture, recipe, scheme, config, notes)
 
 
 def answer_of(
-    architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None, notes: tuple[Message, ...] = ()
+    architecture: Architecture,
+    recipe: Recipe,
+    scheme: Scheme | None = None,
+    config: Mapping[str, Any] | None = None,
+    notes: tuple[Message, ...] = (),
 ) -> TrainingAnswer:
-    """The same for a recipe. Raises `InputError` for a matrix that the format cannot pack."""
+    """The same for a recipe; `config` is the model's config.json, where it is known.
+
+    Raises `InputError` for a matrix that the format cannot pack.
+    """
     resident = resident_of(architecture, recipe, scheme)
     walked = reserved = None
     try:
-        walked = passes(architecture, recipe)
+        walked = passes(architecture, recipe, config)
         recipe, told = _without_unstated_evaluation(recipe, walked)
         notes = (*notes, *told, *walked.assumed)
-        reserved = reserved_bytes(architecture, recipe, resident, scheme)
+        reserved = reserved_bytes(architecture, recipe, resident, scheme, config)
     except InputError as error:
         notes = (*notes, error.message)
     return TrainingAnswer(

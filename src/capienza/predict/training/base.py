@@ -125,7 +125,7 @@ def alike(made: Iterable[Piece], scheme: Scheme | None) -> Iterator[tuple[Piece,
         return
     found: dict[tuple[str, tuple[int, ...]], tuple[Piece, int]] = {}
     for one in made:
-        key = one.name if one.layer is None else one.name.partition(f".{one.layer}.")[2], one.shape
+        key = one.kind, one.shape
         first, count = found.get(key) or (one, 0)
         found[key] = first, count + one.count
     yield from found.values()
@@ -170,7 +170,8 @@ def _buffers(architecture: Architecture, recipe: Recipe) -> Iterator[int]:
 
 
 def _rotaries(model_type: str, recipe: Recipe, layers: int) -> int:
-    """Modules with inverse frequencies: one for each layer before transformers 4.48, and Llama one more."""
-    if release(recipe, "transformers") >= (4, 48) or model_type == "granite":
-        return 1
-    return layers + (model_type == "llama")
+    """Inverse frequencies: before transformers 4.48 each layer's, and Llama's once more; from 5 on a second copy."""
+    at = release(recipe, "transformers")
+    if at >= (5,):
+        return 2
+    return 1 if at >= (4, 48) or model_type == "granite" else layers + (model_type == "llama")

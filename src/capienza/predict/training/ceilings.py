@@ -32,7 +32,7 @@ CASES = "calibration.json, written by capienza calibrate"
 
 def factor_of(counter: str, recipe: Recipe, without: str = "") -> Factor:
     """Ceiling over expected of a counter, for trainings of this method."""
-    return shipped().factor(TRAINING, f"{counter}.{recipe.method}", without)
+    return shipped().factor(TRAINING, f"{TRAINING}.{counter}.{recipe.method}", without)
 
 
 def widened(made: Sequence[Entry], weights_bytes: int, recipe: Recipe, phases: Phases, device: str) -> list[Entry]:

@@ -12,6 +12,7 @@ torch.serialization.
 from __future__ import annotations
 
 from capienza.architecture.model import Architecture
+from capienza.predict.training.base import alike
 from capienza.predict.training.modules import pieces
 from capienza.predict.training.trained import BYTES, is_target
 from capienza.recipe.recipe import Recipe
@@ -22,7 +23,8 @@ def merge_bytes(architecture: Architecture, recipe: Recipe) -> int:
     adapters = recipe.adapters
     if adapters is None:
         return 0
-    largest = max((one.elements for one in pieces(architecture, recipe) if is_target(one, adapters)), default=0)
+    made = alike(pieces(architecture, recipe), None)
+    largest = max((one.elements for one, _ in made if is_target(one, adapters)), default=0)
     size = BYTES[adapters.dtype]
     if recipe.precision.quantised is None:
         return 2 * size * largest

@@ -18,6 +18,7 @@ from capienza.ledger.counters import CONTEXT, HOST
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
 from capienza.ledger.phase import TRAINING_PHASES, Phase
+from capienza.predict.cache import TRANSFORMERS_RULE, cache_need
 from capienza.predict.training import texts
 from capienza.predict.training.ceilings import widened
 from capienza.predict.training.context import Context
@@ -34,7 +35,7 @@ from capienza.predict.training.resident import Resident
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.trained import BYTES, Trained, num_trained
 from capienza.predict.training.transient import ROOT_LISTS
-from capienza.recipe.recipe import Recipe
+from capienza.recipe.recipe import Preference, Recipe
 from capienza.units import Range
 
 if TYPE_CHECKING:
@@ -72,11 +73,11 @@ def training_entries(
     made = [
         *_model(recipe, resident, device),
         *_trained(recipe, resident, device),
-        *_passes(passes, phases, device),
+        *_passes(recipe, passes, phases, device),
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
-        *_preference(recipe, resident, device, cuda_total_bytes),
+        *_preference(architecture, recipe, resident, device, cuda_total_bytes),
     ]
     made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
     made += _cached(made, resident, reserved, phases, device)
@@ -191,12 +192,13 @@ def _optimizer(recipe: Recipe) -> str:
     return f"{optimizer.family}{bits} ({optimizer.library}{run})"
 
 
-def _passes(passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
+def _passes(recipe: Recipe, passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
     if passes is not None:
         moments = {Phase.FORWARD: passes.forward, Phase.BACKWARD: passes.backward, Phase.EVAL: passes.evaluation}
         for phase, moment in moments.items():
             if phase in phases and moment is not None:
-                yield from _moment(phase, moment, device)
+                rows = recipe.evaluation.microbatch if phase is Phase.EVAL else recipe.microbatch
+                yield from _moment(phase, moment, rows * recipe.tokens, device)
         return
     live = tuple(phase for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL) if phase in phases)
     yield unknown("activations", live, device)
@@ -204,8 +206,10 @@ def _passes(passes: Passes | None, phases: Phases, device: str) -> Iterator[Entr
     yield unknown("gradients", (Phase.BACKWARD,), device)
 
 
-def _moment(phase: Phase, moment: Moment, device: str) -> Iterator[Entry]:
+def _moment(phase: Phase, moment: Moment, tokens: int, device: str) -> Iterator[Entry]:
     source = "the operations of the pass, walked one by one (predict/training/tape)"
+    is_layer = moment.where.isdecimal()
+    where = texts.IN_LAYER(layer=int(moment.where)) if is_layer else texts.AT_PART(part=moment.where)
     amounts = {
         "activations": moment.activations_bytes,
         "logits_and_loss": moment.logits_bytes,
@@ -213,9 +217,15 @@ def _moment(phase: Phase, moment: Moment, device: str) -> Iterator[Entry]:
         "pass_temporaries": moment.working_bytes,
     }
     for name, amount in amounts.items():
-        if amount:
-            formula = texts.PASS(where=moment.where, total=amount)
-            yield expected(name, (phase,), device, amount, formula, source)
+        if not amount:
+            continue
+        per_token = f"{amount / tokens:.1f}".removesuffix(".0")
+        formula = (
+            texts.PASS_GRADIENTS(where=where, total=amount)
+            if name == "gradients"
+            else texts.PASS(where=where, tokens=tokens, per_token=per_token, total=amount)
+        )
+        yield expected(name, (phase,), device, amount, formula, source)
 
 
 def _step(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
@@ -260,7 +270,9 @@ def _ends(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
         yield exact("export", (Phase.EXPORT,), device, 0, texts.NOTHING_KEPT(), saving)
 
 
-def _preference(recipe: Recipe, resident: Resident, device: str, cuda_total_bytes: int | None) -> Iterator[Entry]:
+def _preference(
+    architecture: Architecture, recipe: Recipe, resident: Resident, device: str, cuda_total_bytes: int | None
+) -> Iterator[Entry]:
     preference = recipe.preference
     if preference is None:
         return
@@ -278,7 +290,20 @@ def _preference(recipe: Recipe, resident: Resident, device: str, cuda_total_byte
             formula = texts.ROLLOUT(share=str(share), total_bytes=cuda_total_bytes)
             yield expected("rollout_engine", phases, device, int(share * cuda_total_bytes), formula, "vllm")
     elif preference.rollout == "transformers":
-        yield unknown("kv_cache", (Phase.PREFILL, Phase.DECODE), device)
+        yield _rollout_cache(architecture, recipe, preference, device)
+
+
+def _rollout_cache(architecture: Architecture, recipe: Recipe, preference: Preference, device: str) -> Entry:
+    """Keys and values of the completions of one update: TRL writes those of all its microbatches at once."""
+    phases, name = (Phase.PREFILL, Phase.DECODE), "kv_cache"
+    prompt, completion = preference.prompt_tokens, preference.completion_tokens
+    if prompt is None or completion is None:
+        return unknown(name, phases, device, ("training.prompt_tokens", "training.completion_tokens"))
+    dtype, rows = recipe.precision.base, recipe.microbatch * recipe.accumulation
+    need = cache_need(architecture, prompt + completion, dtype, dtype, TRANSFORMERS_RULE)
+    total = rows * (need.windowed_bytes + need.state_bytes)
+    formula = texts.ROLLOUT_CACHE(rows=rows, layers=need.formula, total=total)
+    return expected(name, phases, device, total, formula, "trl grpo_trainer.py (generation_batch_size)")
 
 
 def _cached(

@@ -46,46 +46,65 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
     slack_bytes: int
 
 
-class _Gpu:
-    """What is allocated: large blocks by the allocator's rules, small ones by their sum."""
-
-    def __init__(self, *, has_slack: bool) -> None:
-        self.allocator = Allocator(Settings()) if has_slack else None
-        self.allocated = self.peak = self.slack = 0
-
-    def take(self, size: int) -> int | Block:
-        rounded = rounded_bytes(size)
-        block: int | Block = rounded
-        if self.allocator is not None and rounded > SMALL_SIZE:
-            taken = self.allocator.allocate(size, 0)
-            assert taken is not None  # there is no limit here
-            block, self.slack = taken, self.slack + taken.size - rounded
-            rounded = taken.size
-        self.allocated += rounded
-        self.peak = max(self.peak, self.allocated)
-        return block
-
-    def give(self, block: int | Block) -> None:
-        if isinstance(block, int):
-            self.allocated -= block
-            return
-        self.allocated -= block.size
-        self.slack -= block.size - rounded_bytes(block.requested)
-        assert self.allocator is not None
-        self.allocator.free(block)
-
-
 def loading(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Loading:
     """The load of one model on one GPU. Raises `InputError` for a matrix that the format cannot pack."""
     scheme = scheme_of(recipe, scheme)
-    gpu = _Gpu(has_slack=scheme is not None and release(recipe, "transformers") < WARMED_UP_SINCE)
-    blocks: dict[int, int | Block] = {}
-    for code, block, size, _ in load_events(architecture, recipe, scheme):
+    slack = 0
+    if scheme is not None and release(recipe, "transformers") < WARMED_UP_SINCE:
+        slack = _slack(load_events(architecture, recipe, scheme))
+    dtype, is_made = resident_dtype(recipe), _is_made(scheme)
+    held = peak = 0
+    wide: list[int] = []
+    plain: set[tuple[object, ...]] = set()
+    sizes: dict[tuple[object, ...], tuple[int, int]] = {}
+    for one in _in_order(pieces(architecture, recipe)):
+        key = _kind(one, scheme)
+        if key not in sizes:
+            parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
+            beside = _beside(one.elements, parts) if is_made and is_packed(parts, dtype) else ()
+            sizes[key] = sum(rounded_bytes(part.bytes) for part in parts), sum(map(rounded_bytes, beside))
+            if not is_packed(parts, dtype):
+                plain.add(key)
+        stays, passing = sizes[key]
+        held += one.count * stays
+        peak = max(peak, held + passing)
+        if key in plain and is_widened(one, recipe):
+            wide += [one.elements] * one.count
+    for elements in wide:
+        peak = max(peak, held + rounded_bytes(4 * elements))
+        held += rounded_bytes(4 * elements) - rounded_bytes(2 * elements)
+    return Loading(peak_bytes=peak + slack, slack_bytes=slack)
+
+
+def _slack(events: Iterator[Event]) -> int:
+    """What blocks above 1 MiB hold at the end beyond what was asked for."""
+    allocator, blocks = Allocator(Settings()), dict[int, Block]()
+    for code, number, size, _ in events:
         if code == ALLOC:
-            blocks[block] = gpu.take(size)
-        else:
-            gpu.give(blocks.pop(block))
-    return Loading(peak_bytes=gpu.peak, slack_bytes=gpu.slack)
+            if rounded_bytes(size) > SMALL_SIZE:
+                taken = allocator.allocate(size, 0)
+                assert taken is not None  # there is no limit here
+                blocks[number] = taken
+        elif number in blocks:
+            allocator.free(blocks.pop(number))
+    return sum(block.size - rounded_bytes(block.requested) for block in blocks.values())
+
+
+def _is_made(scheme: Scheme | None) -> bool:
+    """Is the quantisation made while loading?"""
+    return scheme is not None and scheme.method == "bitsandbytes"
+
+
+def _kind(one: Piece, scheme: Scheme | None) -> tuple[object, ...]:
+    """Pieces of a kind are held alike."""
+    return one.shape, one.name if scheme is not None and scheme.rules else one.kind
+
+
+def _beside(elements: int, parts: tuple[Tensor, ...]) -> tuple[int, ...]:
+    """What stands beside the codes while they are made: the weight, and the wide scales that are narrowed."""
+    if any(part.name.endswith("nested_absmax") for part in parts):
+        return 2 * elements, 4 * -(-elements // BLOCK_4BIT)
+    return (2 * elements,)
 
 
 def load_events(architecture: Architecture, recipe: Recipe, scheme: Scheme | None) -> Iterator[Event]:
@@ -93,41 +112,30 @@ def load_events(architecture: Architecture, recipe: Recipe, scheme: Scheme | Non
 
     Raises `InputError` for a matrix that the format cannot pack.
     """
-    dtype, numbers = resident_dtype(recipe), itertools.count()
-    is_made = scheme is not None and scheme.method == "bitsandbytes"
+    dtype, numbers, is_made = resident_dtype(recipe), itertools.count(), _is_made(scheme)
     wide: list[tuple[int, int]] = []
     parts_of: dict[tuple[object, ...], tuple[Tensor, ...]] = {}
     for one in _in_order(pieces(architecture, recipe)):
-        key = one.shape, one.role, one.module, one.name if scheme is not None and scheme.rules else ""
-        parts = parts_of.get(key)
-        if parts is None:
-            parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
-            parts_of[key] = parts
+        key = _kind(one, scheme)
+        if key not in parts_of:
+            parts_of[key] = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
+        parts = parts_of[key]
         for _ in range(one.count):
+            taken = []
             if is_made and is_packed(parts, dtype):
-                yield from _quantised(numbers, one.elements, parts)
-                continue
+                for size in _beside(one.elements, parts):
+                    taken.append(next(numbers))
+                    yield ALLOC, taken[-1], size, 0
             for part in parts:
                 block = next(numbers)
                 yield ALLOC, block, part.bytes, 0
-            if is_widened(one, recipe) and len(parts) == 1:
+            for block in reversed(taken):
+                yield FREE, block, 0, 0
+            if not taken and is_widened(one, recipe) and not is_packed(parts, dtype):
                 wide.append((block, 4 * one.elements))
     for narrow, size in wide:
         yield ALLOC, next(numbers), size, 0
         yield FREE, narrow, 0, 0
-
-
-def _quantised(numbers: Iterator[int], elements: int, parts: tuple[Tensor, ...]) -> Iterator[Event]:
-    weight, scales = next(numbers), None
-    yield ALLOC, weight, 2 * elements, 0
-    if any(part.name.endswith("nested_absmax") for part in parts):
-        scales = next(numbers)
-        yield ALLOC, scales, 4 * -(-elements // BLOCK_4BIT), 0
-    for part in parts:
-        yield ALLOC, next(numbers), part.bytes, 0
-    if scales is not None:
-        yield FREE, scales, 0, 0
-    yield FREE, weight, 0, 0
 
 
 def _in_order(made: tuple[Piece, ...]) -> Iterator[Piece]:

@@ -7,6 +7,7 @@ took like any other. Sources: transformers 4.48 modeling_mixtral.py, modeling_qw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -38,10 +39,12 @@ class Piece(msgspec.Struct, frozen=True):
     @property
     def elements(self) -> int:
         """Elements of one of them."""
-        product = 1
-        for size in self.shape:
-            product *= size
-        return product
+        return math.prod(self.shape)
+
+    @property
+    def kind(self) -> str:
+        """Its name without the layer's number: pieces of one kind stand alike in every layer."""
+        return self.name if self.layer is None else self.name.partition(f".{self.layer}.")[2]
 
     @property
     def module(self) -> str:

@@ -9,7 +9,8 @@ Sources: transformers 5.24 modeling_utils.py caching_allocator_warmup; the alloc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from capienza.allocator.events import ALLOC, FREE, MARK, Event
 from capienza.allocator.replay import replay
@@ -34,11 +35,18 @@ PHASES = (
 
 
 def reserved_bytes(
-    architecture: Architecture, recipe: Recipe, resident: Resident, scheme: Scheme | None = None
+    architecture: Architecture,
+    recipe: Recipe,
+    resident: Resident,
+    scheme: Scheme | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> dict[Phase, int]:
-    """The most that is reserved in each phase. Raises `InputError` for passes that are not covered."""
+    """The most that is reserved in each phase; `config` is the model's config.json, where it is known.
+
+    Raises `InputError` for passes that are not covered.
+    """
     settings = parse_settings(recipe.allocator) if recipe.allocator else Settings()
-    found = replay(_run(architecture, recipe, resident, scheme), settings, phases=PHASES)
+    found = replay(_run(architecture, recipe, resident, scheme, config), settings, phases=PHASES)
     highest: dict[Phase, int] = {}
     for span in found.phases:
         phase = Phase(span.name)
@@ -47,7 +55,13 @@ def reserved_bytes(
     return highest | dict.fromkeys((Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT), after)
 
 
-def _run(architecture: Architecture, recipe: Recipe, resident: Resident, scheme: Scheme | None) -> Iterator[Event]:
+def _run(
+    architecture: Architecture,
+    recipe: Recipe,
+    resident: Resident,
+    scheme: Scheme | None,
+    config: Mapping[str, Any] | None,
+) -> Iterator[Event]:
     numbers = itertools.count()
     scheme = scheme_of(recipe, scheme)
     yield _mark(Phase.LOAD)
@@ -57,7 +71,7 @@ def _run(architecture: Architecture, recipe: Recipe, resident: Resident, scheme:
         yield FREE, block, 0, 0
     yield from _numbered(load_events(architecture, recipe, scheme), numbers)
     yield from _taken(_beside(recipe, resident), numbers)
-    walked, names = events(architecture, recipe)
+    walked, names = events(architecture, recipe, config)
     for is_first in (True, False):
         gradients: dict[int, int] = {}
         yield from _pass(walked, names, numbers, gradients)

@@ -31,10 +31,6 @@ GRADIENTS = template(
 ONE_GRADIENT = template(
     "training.formula-one-gradient", "each gradient goes as soon as its parameter is updated; the largest: {total} B"
 )
-HELD_GRADIENTS = template(
-    "training.formula-held-gradients",
-    "those of the microbatches before: {accumulation} make one update, {total} B",
-)
 STATES = template(
     "training.formula-states",
     "{optimizer}: {per_parameter} B for each of {parameters} trained parameters, in blocks: {total} B",
@@ -75,7 +71,14 @@ NOTHING_KEPT = template(
 MERGE = template(
     "training.formula-merge", "adapters are merged matrix by matrix; for the largest its temporaries take {total} B"
 )
-PASS = template("training.formula-pass", "when most is held, {where}: {total} B")
+PASS = template(
+    "training.formula-pass", "when the pass holds most, {where}: {tokens} tokens x {per_token} B = {total} B"
+)
+PASS_GRADIENTS = template(
+    "training.formula-pass-gradients", "gradients that are there when the pass holds most, {where}: {total} B"
+)
+IN_LAYER = template("training.in-layer", "in layer {layer}")
+AT_PART = template("training.at-part", "at its part {part}")
 CONTEXT = template("training.formula-context", "{release}: {least_bytes} at the start, {most_bytes} at work")
 CONTEXT_ONCE = template("training.formula-context-once", "{release}: {most_bytes}")
 KEPT = template(
@@ -90,6 +93,9 @@ NO_CASES = template(
     "no measured case stands behind it: twice what is expected and not exact ({expected_bytes}) is taken",
 )
 ROLLOUT = template("training.formula-rollout", "the engine beside the trainer takes {share} of {total_bytes}")
+ROLLOUT_CACHE = template(
+    "training.formula-rollout-cache", "completions of one update, {rows} rows x ({layers}) = {total} B"
+)
 SOURCES = template("training.source", "{sources}")
 READING = template(
     "training.proof-context",

@@ -11,6 +11,8 @@ unsloth kernels/rms_layernorm.py; fms rows of the shared cases, to the byte.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -40,10 +42,7 @@ class Trained(msgspec.Struct, frozen=True):
     @property
     def elements(self) -> int:
         """Elements of one of them."""
-        product = 1
-        for size in self.shape:
-            product *= size
-        return product
+        return math.prod(self.shape)
 
     @property
     def block_bytes(self) -> int:
@@ -61,7 +60,10 @@ def trained_tensors(architecture: Architecture, recipe: Recipe) -> tuple[Trained
 
 def block_bytes(tensors: Iterable[Trained]) -> int:
     """What the tensors take from the allocator."""
-    return sum(one.block_bytes for one in tensors)
+    counts = Counter[tuple[tuple[int, ...], int]]()
+    for one in tensors:
+        counts[one.shape, one.bytes_per_element] += one.count
+    return sum(count * rounded_bytes(math.prod(shape) * size) for (shape, size), count in counts.items())
 
 
 def block_bytes_by_layer(tensors: Iterable[Trained]) -> dict[int | None, int]:
@@ -89,8 +91,12 @@ def _whole(made: tuple[Piece, ...], recipe: Recipe) -> Iterator[Trained]:
 def _beside(made: tuple[Piece, ...], recipe: Recipe, adapters: Adapters) -> Iterator[Trained]:
     size = BYTES[adapters.dtype]
     kept = BYTES["fp32" if recipe.precision.widens_rest else recipe.precision.base]
+    asked: dict[str, tuple[bool, bool]] = {}
     for one in made:
-        if is_target(one, adapters):
+        if one.kind not in asked:
+            asked[one.kind] = is_target(one, adapters), is_saved(one, adapters)
+        is_adapted, is_copied = asked[one.kind]
+        if is_adapted:
             rows, columns = one.shape[::-1] if one.transposed else one.shape
             name = one.name.removesuffix(".weight")
             shapes: dict[str, tuple[int, ...]] = {"lora_A": (adapters.rank, columns), "lora_B": (rows, adapters.rank)}
@@ -98,7 +104,7 @@ def _beside(made: tuple[Piece, ...], recipe: Recipe, adapters: Adapters) -> Iter
                 shapes["lora_magnitude_vector"] = (rows,)
             for part, shape in shapes.items():
                 yield Trained(f"{name}.{part}", one.layer, shape, size, "adapter", one.role, one.count)
-        if is_saved(one, adapters):
+        if is_copied:
             yield Trained(one.name, one.layer, one.shape, kept, "copy", one.role, one.count)
 
 

@@ -5,8 +5,8 @@ L the elements of its largest tensor, m the shorter side of the largest hidden m
     foreach   adamw, adam, rmsprop s T (the root of the second moment, all at once); adagrad 2 s T
     fused     nothing
     loop      adamw, adam, lion 2 s L; rmsprop, adagrad the largest two neighbours; bitsandbytes nothing
-    adafactor transformers 12 L in fp32, 20 L in 16 bits; torch 10 L
-    muon      (s + 6) L + 4 m^2 (Newton-Schulz in bf16)
+    adafactor transformers 12 L in fp32, 20 L in 16 bits; torch 8 L
+    muon      (s + 4) L + 4 m^2 (Newton-Schulz in bf16)
     torchao   8 L at most: both moments of a tensor in fp32, unless the compiler fuses them away
     sgd       nothing
 transformers' Trainer has two groups, one of them without weight decay: norms and biases. Mistral's norm was not
@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from capienza.allocator.sizes import rounded_bytes
 from capienza.architecture.model import Architecture
 from capienza.predict.training.releases import release
-from capienza.predict.training.states import HIDDEN_ROLES, OWN_TRAINERS
+from capienza.predict.training.states import HIDDEN_ROLES, OWN_TRAINERS, alike
 from capienza.predict.training.trained import Trained, block_bytes
 from capienza.recipe.recipe import Recipe
 from capienza.units import NOTHING, Range
@@ -78,16 +78,16 @@ def _one(one: Trained) -> int:
 
 
 def _largest(tensors: Sequence[Trained]) -> Trained:
-    return max(tensors, key=_one)
+    return max((one for one, _ in alike(tensors)), key=_one)
 
 
 def _adafactor(largest: Trained, is_transformers: bool) -> int:
     if not is_transformers:
-        return 10 * largest.elements
+        return 8 * largest.elements
     return (12 if largest.bytes_per_element == 4 else 20) * largest.elements
 
 
 def _muon(tensors: Sequence[Trained]) -> int:
     hidden = [one for one in tensors if one.role in HIDDEN_ROLES and len(one.shape) >= 2]
     largest = _largest(hidden or tensors)
-    return (largest.bytes_per_element + 6) * largest.elements + 4 * min(largest.shape) ** 2
+    return (largest.bytes_per_element + 4) * largest.elements + 4 * min(largest.shape) ** 2

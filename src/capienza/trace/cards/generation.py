@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from capienza.errors import Message, template
-from capienza.trace.cards.model import causal_model
+from capienza.trace.cards.model import model_of
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.run import enter, keep_as_cache
 
@@ -30,7 +30,7 @@ class Generation:
 
     def __init__(self, recipe: Recipe, device: str) -> None:
         self.recipe, self.device = recipe, device
-        self.model = causal_model(recipe, device).eval()
+        self.model = model_of(recipe, device).eval()
         self.model.register_forward_pre_hook(_say_phase, with_kwargs=True)
 
     def generate(self) -> None:

@@ -10,27 +10,50 @@ import msgspec
 from capienza.card.model import Card, Scalar
 from capienza.card.options import plain_name
 from capienza.errors import InputError, Message, UsageError, template
+from capienza.recipe.origins import leaves
+from capienza.recipe.read import recipe_of as complete_recipe
+from capienza.recipe.recipe import Adapters, Optimizer, Origin
+from capienza.recipe.recipe import Recipe as Complete
 
 Task = Literal["training", "generation"]
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-METHODS = ("full", "lora", "qlora")
 FOUR_BIT = {"nf4": ("nf4", False), "nf4_double": ("nf4", True), "fp4": ("fp4", False)}
-OPTIMIZERS = {
-    "adamw": "adamw", "adam": "adamw", "adamw_torch": "adamw", "adamw_hf": "adamw",
-    "adamw_torch_fused": "adamw_fused", "sgd": "sgd", "adafactor": "adafactor", "rmsprop": "rmsprop",
-    "adagrad": "adagrad", "adamw_8bit": "adamw_8bit", "adamw_bnb_8bit": "adamw_8bit", "adam_8bit": "adamw_8bit",
-    "paged_adamw": "paged_adamw_32bit", "paged_adamw_32bit": "paged_adamw_32bit",
-    "paged_adamw_8bit": "paged_adamw_8bit", "lion_8bit": "lion_8bit",
-}  # fmt: skip
 ATTENTIONS = ("sdpa", "eager", "flash_attention_2", "flash_attention_3")
-UNDERSTOOD = frozenset(
+OPTIMIZERS = (
+    "adamw", "adamw_fused", "adamw_loop", "sgd", "adafactor", "rmsprop", "adagrad", "adamw_8bit", "adamw_32bit",
+    "paged_adamw_32bit", "paged_adamw_8bit", "lion_8bit", "lion_32bit", "paged_lion_8bit", "paged_lion_32bit",
+)  # fmt: skip
+RUN: dict[str, tuple[Any, ...]] = {
+    "objective": ("sft",),
+    "attention": ATTENTIONS,
+    "precision.quantised": (None, *FOUR_BIT),
+    "optimizer.in_backward": (False,),
+    "parallel.sharding": ("none",),
+}
+"""Choices of a recipe that this program has; another one is another program."""
+FOLLOWED: dict[str, tuple[Any, ...]] = {
+    "kernels": ("transformers",),
+    "is_compiled": (False,),
+    "has_padding_mask": (True,),
+    "precision.fp8": (False,),
+    "precision.master": (None,),
+    "checkpointing.kind": ("none", "full"),
+    "loss.kind": ("full",),
+    "loss.widens": (True,),
+    "loss.shifts": (False,),
+    "loss.keeps_outputs": (False,),
+    "evaluation.keeps_logits": (False,),
+    "evaluation.generates": (0,),
+}
+"""Choices that it follows; for another one the installed transformers' own is run, and that is said."""
+TOLD = frozenset(
     {
-        "alpha", "attention", "attn_implementation", "bf16", "dropout", "eval_microbatch", "fp16",
-        "gradient_checkpointing", "lora_alpha", "lora_dropout", "targets", "momentum", "max_grad_norm",
+        "framework", "attention", "precision.base", "precision.quantised", "precision.autocast",
+        "precision.widens_rest", "optimizer.family", "optimizer.run", "checkpointing.kind", "adapters.rank",
+        "adapters.dropout", "adapters.targets", "adapters.dtype", "max_grad_norm", "export",
     }
 )  # fmt: skip
-WITHOUT_MEMORY = frozenset({"learning_rate", "epochs", "seed", "warmup", "save_total_limit", "save_only_model", "eval"})
-ADAPTER_ALPHA = 16
+"""Fields whose default is told: those that people state."""
 
 NO_CONFIG = template(
     "trace.no-config",
@@ -52,11 +75,7 @@ DEFAULT = template("trace.default", "{field} is not stated; taken: {value}")
 TWO_OF = template(
     "trace.two-microbatches", "of the {count} microbatches of an update two were run: the others are like the second"
 )
-WIDE_REST = template(
-    "trace.wide-rest",
-    "what is not quantised (embedding, head, norms) is taken up to fp32, as PEFT's prepare_model_for_kbit_training "
-    "does",
-)
+ASSUMED = template("trace.assumed", "{field} is not stated; taken: {value} ({source})")
 OWN_CODE = template(
     "trace.own-code",
     "the model brings code of its own; the class of transformers for {model_type} was run in its place",
@@ -71,7 +90,11 @@ LEFT_OUT = template("trace.left-out", "{field} is not in the traced program: its
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """One program. Sizes are tokens and sequences; dtypes as torch names them."""
+    """One program. Sizes are tokens and sequences; dtypes as torch names them.
+
+    `widens`: what of a quantised base is taken up to fp32. `widens_outputs`: logits are copied to fp32 on their way
+    out. `merges`: adapters are merged at the end.
+    """
 
     task: Task
     config: dict[str, Any]
@@ -82,17 +105,24 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     sequences: int
     method: str = "full"
     four_bit: tuple[str, bool] | None = None
+    widens: Literal["none", "norms", "rest"] = "none"
     rank: int = 0
-    alpha: float = ADAPTER_ALPHA
+    alpha: float = 0.0
     dropout: float = 0.0
     targets: tuple[str, ...] | str | None = None
+    modules_to_save: tuple[str, ...] = ()
+    is_dora: bool = False
+    adapter_dtype: str | None = None
     optimizer: str = "adamw_fused"
     momentum: float = 0.0
     autocast: str | None = None
+    widens_outputs: bool = False
     gradient_checkpointing: bool = False
+    is_reentrant: bool = False
     accumulation: int = 1
     max_grad_norm: float = 1.0
     eval_sequences: int = 0
+    merges: bool = False
     assumed: tuple[Message, ...] = ()
     left_out: tuple[Message, ...] = ()
 
@@ -150,50 +180,93 @@ def _generation(card: Card, config: dict[str, Any], stored: str | None) -> Recip
 
 
 def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
-    training, assumed = card.training, list[Message]()
-    if training is None or training.method is None:
-        raise UsageError(NOT_STATED(field="training.method"))
-    if card.microbatch is None:
-        raise UsageError(NOT_STATED(field="microbatch"))
-    options = {plain_name(name): value for name, value in training.options.items()}
-    method = training.method.casefold()
-    if method not in METHODS:
-        raise UsageError(NOT_A_CHOICE(field="training.method", found=training.method, accepted=METHODS))
-    if method != "full" and training.rank is None:
-        raise UsageError(NOT_STATED(field="training.rank"))
-    required = card.tokens.required
-    assert required is not None
-    if (card.accumulation or 1) > 2:
-        assumed.append(TWO_OF(count=card.accumulation))
-    if method == "qlora":
-        assumed.append(WIDE_REST())
+    """The training of the card's recipe, as far as this program has its parts; what it lacks is said, or refused."""
+    recipe = complete_recipe(card, stored, str(config["model_type"]))
+    _refuse(recipe)
+    adapters, precision = recipe.adapters, recipe.precision
+    told = [_assumed(origin) for origin in recipe.origins if origin.field in TOLD and not origin.is_stated]
+    if recipe.accumulation > 2:
+        told.append(TWO_OF(count=recipe.accumulation))
+    is_evaluation_open = any(one.field == "evaluation.microbatch" and not one.is_stated for one in recipe.origins)
+    if is_evaluation_open:
+        told.append(DEFAULT(field="training.eval_microbatch", value=str(recipe.microbatch)))
     return Recipe(
         task="training",
         config=config,
-        dtype="bfloat16" if method == "qlora" else _dtype(card, stored, assumed),
-        attention=_attention(options, "training.attention", assumed),
-        tokens=required.total,
-        sequences=card.microbatch,
-        method=method,
-        four_bit=_four_bit(card, assumed) if method == "qlora" else None,
-        rank=training.rank or 0,
-        alpha=_number(options, ("lora_alpha", "alpha"), ADAPTER_ALPHA, method != "full", "training.alpha", assumed),
-        dropout=_number(options, ("lora_dropout", "dropout"), 0, False, "", assumed),
-        targets=_targets(options, method, assumed),
-        optimizer=_optimizer(training.optimizer, assumed),
-        momentum=_number(options, ("momentum",), 0, False, "", assumed),
-        autocast=_autocast(options, method, assumed),
-        gradient_checkpointing=_flag(options, "gradient_checkpointing", assumed),
-        accumulation=card.accumulation or 1,
-        max_grad_norm=_number(options, ("max_grad_norm",), 1.0, True, "training.max_grad_norm", assumed),
-        eval_sequences=int(
-            _number(options, ("eval_microbatch",), card.microbatch, True, "training.eval_microbatch", assumed)
-        ),
-        assumed=tuple(assumed),
-        left_out=tuple(
-            LEFT_OUT(field=f"training.{name}") for name in sorted(options) if name not in UNDERSTOOD | WITHOUT_MEMORY
-        ),
+        dtype=DTYPES[precision.trained if adapters is None else precision.base],
+        attention=recipe.attention,
+        tokens=recipe.tokens,
+        sequences=recipe.microbatch,
+        method=recipe.method,
+        four_bit=FOUR_BIT[precision.quantised] if precision.quantised else None,
+        widens="rest" if precision.widens_rest else "norms" if precision.widens_norms else "none",
+        rank=adapters.rank if adapters else 0,
+        alpha=adapters.alpha if adapters else 0.0,
+        dropout=adapters.dropout if adapters else 0.0,
+        targets=_targets(adapters),
+        modules_to_save=adapters.modules_to_save if adapters else (),
+        is_dora=adapters is not None and adapters.is_dora,
+        adapter_dtype=DTYPES[adapters.dtype] if adapters else None,
+        optimizer=_optimizer(recipe.optimizer),
+        momentum=float(str(_option(card, "momentum") or 0)),
+        autocast=DTYPES[precision.autocast] if precision.autocast else None,
+        widens_outputs=precision.widens_outputs,
+        gradient_checkpointing=recipe.checkpointing.kind != "none",
+        is_reentrant=recipe.checkpointing.is_reentrant,
+        accumulation=recipe.accumulation,
+        max_grad_norm=recipe.max_grad_norm or 0.0,
+        eval_sequences=recipe.microbatch if is_evaluation_open else recipe.evaluation.microbatch,
+        merges=recipe.export == "merge",
+        assumed=tuple(told),
+        left_out=(*_not_followed(recipe), *recipe.left_out),
     )
+
+
+def _refuse(recipe: Complete) -> None:
+    """Raises `UsageError` for a training of another kind than this program runs."""
+    found = dict(leaves(recipe))
+    for field, accepted in RUN.items():
+        if field in found and found[field] not in accepted:
+            shown = tuple("none" if value is None else str(value).lower() for value in accepted)
+            raise UsageError(NOT_A_CHOICE(field=field, found=str(found[field]).lower(), accepted=shown))
+
+
+def _not_followed(recipe: Complete) -> Iterator[Message]:
+    """Choices that the program does not follow: it runs the first of those that it has."""
+    found, origins = dict(leaves(recipe)), {one.field: one for one in recipe.origins}
+    for field, accepted in FOLLOWED.items():
+        if field in found and found[field] not in accepted:
+            stated = origins[field].source.parameters.get("field")
+            yield LEFT_OUT(field=str(stated or field))
+
+
+def _assumed(origin: Origin) -> Message:
+    return ASSUMED(field=origin.field, value=origin.value, source=origin.source)
+
+
+def _optimizer(optimizer: Optimizer) -> str:
+    """The name of the optimizer in this program. Raises `UsageError` for one that it does not have."""
+    family = "adamw" if optimizer.family == "adam" else optimizer.family
+    if optimizer.library == "bitsandbytes":
+        name = f"{'paged_' if optimizer.is_paged else ''}{family}_{optimizer.state_bits}bit"
+    elif family == "adamw" and optimizer.library in ("torch", "transformers"):
+        name = {"fused": "adamw_fused", "foreach": "adamw", "loop": "adamw_loop"}[optimizer.run]
+    else:
+        name = family if optimizer.library != "torchao" else f"{family}_torchao"
+    if name not in OPTIMIZERS:
+        raise UsageError(NOT_A_CHOICE(field="training.optimizer", found=name, accepted=OPTIMIZERS))
+    return name
+
+
+def _targets(adapters: Adapters | None) -> tuple[str, ...] | str | None:
+    if adapters is None:
+        return None
+    return adapters.targets[0] if adapters.targets == ("all-linear",) else adapters.targets
+
+
+def _option(card: Card, name: str) -> Scalar | None:
+    options = card.training.options if card.training else {}
+    return next((value for key, value in options.items() if plain_name(key) == name), None)
 
 
 def _dtype(card: Card, stored: str | None, assumed: list[Message]) -> str:
@@ -205,16 +278,6 @@ def _dtype(card: Card, stored: str | None, assumed: list[Message]) -> str:
     return DTYPES[name]
 
 
-def _four_bit(card: Card, assumed: list[Message]) -> tuple[str, bool]:
-    name = card.weights.format
-    if name is None:
-        assumed.append(DEFAULT(field="weights.format", value="nf4_double"))
-        name = "nf4_double"
-    if name not in FOUR_BIT:
-        raise UsageError(NOT_A_CHOICE(field="weights.format", found=name, accepted=tuple(FOUR_BIT)))
-    return FOUR_BIT[name]
-
-
 def _attention(options: dict[str, Scalar], field: str, assumed: list[Message]) -> str:
     found = next((options[name] for name in ("attention", "attn_implementation") if name in options), None)
     if found is None:
@@ -223,55 +286,3 @@ def _attention(options: dict[str, Scalar], field: str, assumed: list[Message]) -
     if found not in ATTENTIONS:
         raise UsageError(NOT_A_CHOICE(field=field, found=str(found), accepted=ATTENTIONS))
     return str(found)
-
-
-def _optimizer(stated: str | None, assumed: list[Message]) -> str:
-    if stated is None:
-        assumed.append(DEFAULT(field="training.optimizer", value="adamw_torch_fused"))
-        return "adamw_fused"
-    name = OPTIMIZERS.get(plain_name(stated))
-    if name is None:
-        raise UsageError(NOT_A_CHOICE(field="training.optimizer", found=stated, accepted=tuple(OPTIMIZERS)))
-    return name
-
-
-def _targets(options: dict[str, Scalar], method: str, assumed: list[Message]) -> tuple[str, ...] | str | None:
-    if method == "full":
-        return None
-    stated = options.get("targets")
-    if not isinstance(stated, str) or not stated.strip():
-        assumed.append(DEFAULT(field="training.targets", value="PEFT"))
-        return None
-    names = tuple(stated.replace(",", " ").split())
-    return names[0] if names == ("all-linear",) else names
-
-
-def _autocast(options: dict[str, Scalar], method: str, assumed: list[Message]) -> str | None:
-    """A quantised base is trained under bf16, as TRL does unless it is told otherwise."""
-    if method == "qlora" and "bf16" not in options and "fp16" not in options:
-        assumed.append(DEFAULT(field="training.bf16", value="true"))
-        return "bfloat16"
-    return "bfloat16" if options.get("bf16") is True else "float16" if options.get("fp16") is True else None
-
-
-def _flag(options: dict[str, Scalar], name: str, assumed: list[Message]) -> bool:
-    if name not in options:
-        assumed.append(DEFAULT(field=f"training.{name}", value="false"))
-        return False
-    return options[name] is True or str(options[name]).casefold() in ("true", "full")
-
-
-def _number(
-    options: dict[str, Scalar],
-    names: tuple[str, ...],
-    default: float,
-    is_told: bool,
-    field: str,
-    assumed: list[Message],
-) -> float:
-    found = next((options[name] for name in names if name in options), None)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        return found
-    if is_told:
-        assumed.append(DEFAULT(field=field, value=str(default)))
-    return default

@@ -12,7 +12,7 @@ import msgspec
 from capienza.allocator.settings import Settings
 from capienza.errors import Message
 from capienza.trace.cards.generation import Generation, shortened
-from capienza.trace.cards.model import library
+from capienza.trace.cards.model import library, replaced
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.cards.training import Training
 from capienza.trace.peak import Prediction, predict_peak
@@ -52,7 +52,8 @@ def trace_recipe(
                 progress=progress,
             )
     told = shortened(recipe) if recipe.task == "generation" else None
-    return CardTrace(found, recipe.assumed, recipe.left_out + ((told,) if told else ()))
+    other = replaced(recipe)
+    return CardTrace(found, recipe.assumed + ((other,) if other else ()), recipe.left_out + ((told,) if told else ()))
 
 
 @contextlib.contextmanager

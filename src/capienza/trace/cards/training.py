@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from capienza.trace.cards.model import causal_model, library
+from capienza.trace.cards.model import kind_of, library, model_of
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.quantised import quantise_linears
 from capienza.trace.run import phase
@@ -60,7 +60,10 @@ class Training:
         inputs = _rows(self.recipe, sequences, self.device)
         with self.cast():
             # The Trainer divides by the tokens of all microbatches of an update, and says how many they are.
-            return self.model(**inputs, num_items_in_batch=inputs["labels"].ne(IGNORED).sum()).loss
+            outputs = self.model(**inputs, num_items_in_batch=inputs["labels"].ne(IGNORED).sum())
+        if self.recipe.widens_outputs:
+            outputs = library("accelerate").utils.convert_to_fp32(outputs)
+        return outputs.loss
 
     def cast(self) -> Any:
         """Mixed precision, where the recipe has it."""
@@ -72,24 +75,40 @@ class Training:
         """Evaluation, checkpoint, export."""
         with phase("eval"), torch.no_grad():
             self.model.eval()
-            self.loss(self.recipe.eval_sequences)
+            if self.recipe.eval_sequences:
+                self.loss(self.recipe.eval_sequences)
         with phase("checkpoint"):
             pass
         with phase("export"):
-            if self.recipe.method != "full":
+            if self.recipe.merges:
                 self.model = self.model.merge_and_unload()
 
 
 def _loaded(recipe: Recipe, device: str) -> Any:
     """The model in its format; a quantised one comes to the device layer by layer, as its files are read."""
     if recipe.four_bit is None:
-        return causal_model(recipe, device)
+        return model_of(recipe, device)
     library("bitsandbytes")
     kind, double_quant = recipe.four_bit
-    model = quantise_linears(causal_model(recipe, "meta"), kind, double_quant=double_quant, device=device)
-    return library("peft").prepare_model_for_kbit_training(
+    model = quantise_linears(model_of(recipe, "meta"), kind, double_quant=double_quant, device=device)
+    return _widened(recipe, model)
+
+
+def _widened(recipe: Recipe, model: Any) -> Any:
+    """The model as it is prepared for training beside a quantised base.
+
+    TRL takes head and embedding back to bf16 after PEFT has taken all that is not quantised up to fp32.
+    """
+    if recipe.widens == "none":
+        return model
+    model = library("peft").prepare_model_for_kbit_training(
         model, use_gradient_checkpointing=recipe.gradient_checkpointing
     )
+    if recipe.widens == "norms":
+        for name, parameter in model.named_parameters():
+            if parameter.dtype == torch.float32 and "norm" not in name:
+                parameter.data = parameter.data.to(getattr(torch, recipe.dtype))
+    return model
 
 
 def _prepared(recipe: Recipe, model: Any) -> Any:
@@ -98,15 +117,20 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
         peft = library("peft")
         targets = list(recipe.targets) if isinstance(recipe.targets, tuple) else recipe.targets
         config = peft.LoraConfig(
+            use_dora=recipe.is_dora,
+            modules_to_save=list(recipe.modules_to_save) or None,
             r=recipe.rank,
             lora_alpha=recipe.alpha,
             lora_dropout=recipe.dropout,
             target_modules=targets,
-            task_type="CAUSAL_LM",
+            task_type=kind_of(recipe).adapter_task,
         )
         model = peft.get_peft_model(model, config)
+        for name, parameter in model.named_parameters():
+            if "lora_" in name and recipe.adapter_dtype is not None:
+                parameter.data = parameter.data.to(getattr(torch, recipe.adapter_dtype))
     if recipe.gradient_checkpointing:
-        model.gradient_checkpointing_enable()
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": recipe.is_reentrant})
         if recipe.method != "full":
             model.enable_input_require_grads()
     # As TrainingArguments.use_cache does unless it is asked for.
@@ -116,8 +140,9 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
 
 def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
     name = recipe.optimizer
-    if name in ("adamw", "adamw_fused"):
-        return torch.optim.AdamW(parameters, fused=name == "adamw_fused")
+    if name in ("adamw", "adamw_fused", "adamw_loop"):
+        foreach = {"adamw": True, "adamw_loop": False}.get(name)
+        return torch.optim.AdamW(parameters, foreach=foreach, fused=name == "adamw_fused")
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=1e-3, momentum=recipe.momentum)
     if name == "rmsprop":
@@ -131,9 +156,13 @@ def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
     optimizers = library("bitsandbytes").optim
     kinds = {
         "adamw_8bit": "AdamW8bit",
+        "adamw_32bit": "AdamW32bit",
         "paged_adamw_32bit": "PagedAdamW32bit",
         "paged_adamw_8bit": "PagedAdamW8bit",
         "lion_8bit": "Lion8bit",
+        "lion_32bit": "Lion32bit",
+        "paged_lion_8bit": "PagedLion8bit",
+        "paged_lion_32bit": "PagedLion32bit",
     }
     made = getattr(optimizers, kinds[name])(parameters)
     return made
@@ -142,5 +171,6 @@ def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
 def _rows(recipe: Recipe, sequences: int, device: str) -> dict[str, torch.Tensor]:
     """Full rows, as a collator makes them on the host, and their way to the device."""
     ids = torch.zeros(sequences, recipe.tokens, dtype=torch.int64)
-    rows = {"input_ids": ids, "labels": ids.clone(), "attention_mask": torch.ones_like(ids)}
+    labels = ids[:, 0] if kind_of(recipe).one_label_a_row else ids
+    rows = {"input_ids": ids, "labels": labels.clone(), "attention_mask": torch.ones_like(ids)}
     return {name: value.to(device) for name, value in rows.items()}

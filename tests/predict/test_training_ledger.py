@@ -1,0 +1,259 @@
+"""A training's ledger: entries that add up, counters that are kept apart, and what the card does not prove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from training_cards import FULL, TINY_LLAMA, replaced, with_adapters
+
+from capienza.card.model import Card, Engine, ModelRef, Placement, TokenCount, Tokens, Training, Weights
+from capienza.errors import InputError
+from capienza.ledger.capacity import Capacity, fit_word
+from capienza.ledger.counters import HOST, counters_of
+from capienza.ledger.ledger import Ledger, Total
+from capienza.ledger.phase import Phase
+from capienza.predict.gpu import GpuFacts
+from capienza.predict.model import load_model
+from capienza.predict.sizing import ask_training, build_ledger
+from capienza.predict.training.answer import answer_of
+from capienza.predict.training.context import context_on
+from capienza.predict.weights import FROM_FIELD, SUM_OF_FORMATS
+from capienza.recipe.recipe import Evaluation, Preference
+from capienza.units import GIB, MIB, Range
+
+MODEL = load_model(ModelRef(path=str(Path(__file__).parents[2] / "examples" / "configs" / "Qwen--Qwen2.5-0.5B")))
+
+
+def ledger_of(recipe, gpu=None):
+    answer = answer_of(TINY_LLAMA, recipe)
+    if gpu is not None:
+        answer = answer.on(gpu)
+    from capienza.ledger.entry import Entry
+
+    asked = Entry(
+        name="weights", phases=(Phase.LOAD,), device="gpu:0", amount=Range.exact(0), status="estimated",
+        formula=SUM_OF_FORMATS(sum="", total=0), source=FROM_FIELD(field="x"),
+    )  # fmt: skip
+    return answer, Ledger(entries=(answer.weights(asked), *answer.entries("gpu:0")))
+
+
+def a_card(training=None, options=None, **fields):
+    words = {"method": "lora", "rank": 8, "optimizer": "adamw"} | (training or {})
+    base = {
+        "name": "x",
+        "model": ModelRef(path="-"),
+        "task": "fine-tuning",
+        "tokens": Tokens(required=TokenCount(total=256)),
+        "microbatch": 1,
+        "training": Training(**words, options=options or {}),
+    }
+    return Card(**(base | fields))
+
+
+RECIPES = st.builds(
+    lambda method, tokens, microbatch, accumulation, run: replaced(
+        with_adapters(replaced(precision_quantised="nf4_double" if method == "qlora" else None))
+        if method != "full"
+        else FULL,
+        tokens=tokens,
+        microbatch=microbatch,
+        accumulation=accumulation,
+        optimizer_run=run,
+    ),
+    st.sampled_from(["full", "lora", "qlora"]),
+    st.integers(16, 256),
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.sampled_from(["foreach", "fused", "loop"]),
+)
+
+
+@given(RECIPES)
+@settings(max_examples=25)
+def test_entries_add_up_and_counters_stand_in_order(recipe):
+    answer, ledger = ledger_of(recipe)
+    assert all((entry.amount is None) == (entry.status == "unknown") for entry in ledger.entries)
+    assert all(entry.formula and entry.source for entry in ledger.entries if entry.amount is not None)
+    by_phase = {one.phase: one for one in counters_of(ledger, "gpu:0")}
+    assert by_phase[Phase.CHECKPOINT].allocated.amount.expected == answer.resident.after_bytes
+    for one in by_phase.values():
+        assert one.smallest == one.allocated
+        assert one.allocated.amount.expected <= one.reserved.amount.expected <= one.on_device.amount.expected
+        assert one.allocated.amount.ceiling <= one.reserved.amount.ceiling
+    # all gradients are there when the step begins
+    step = by_phase[Phase.OPTIMIZER_STEP_FIRST].allocated.amount.expected
+    taken = answer.resident.gradients_bytes + answer.resident.transient.expected
+    assert step == answer.resident.after_bytes + taken
+
+
+@given(RECIPES)
+@settings(max_examples=10)
+def test_longer_rows_never_need_less(recipe):
+    _, short = ledger_of(recipe)
+    _, long = ledger_of(replaced(recipe, tokens=2 * recipe.tokens))
+    for phase in short.phases:
+        less, more = (
+            {one.phase: one for one in counters_of(ledger, "gpu:0")}[phase].allocated.amount.expected
+            for ledger in (short, long)
+        )
+        assert less <= more
+
+
+def test_a_context_is_known_where_it_was_read():
+    assert context_on(["a100_sxm_80", "a100_pcie_80"]).readings == (501 * MIB, 922 * MIB)
+    assert context_on(["l4"]).readings == (226 * MIB,)
+    assert context_on(["l40"]) is context_on(["a100_sxm_80", "l4"]) is context_on([]) is None
+    _, without = ledger_of(FULL)
+    _, on_card = ledger_of(FULL, GpuFacts(name="l4"))
+    assert "context" in without.predicted_peak("gpu:0").missing
+    assert on_card.predicted_peak("gpu:0").is_complete
+
+
+def test_what_an_allocator_gives_back_is_no_overflow():
+    capacity = Capacity(
+        largest_bytes=GIB, largest_basis=FROM_FIELD(field="x"), smallest_bytes=GIB, smallest_basis=FROM_FIELD(field="x")
+    )
+    amount = Range(0, GIB + MIB, GIB + MIB)
+    assert fit_word(Total(amount), capacity, 0) == "overflow"
+    assert fit_word(Total(amount, cached_bytes=MIB), capacity, 0) == "borderline"
+
+
+def test_without_a_measured_case_the_ceiling_is_twice_what_is_not_exact():
+    _, ledger = ledger_of(with_adapters())
+    spread = {entry.phases[0]: entry for entry in ledger.entries if entry.name == "measured_spread"}
+    open_bytes = sum(
+        entry.amount.expected
+        for entry in ledger.entries
+        if Phase.BACKWARD in entry.phases and entry.amount and not entry.amount.is_exact
+        and entry.name not in ("weights", "cached", "measured_spread")
+    )  # fmt: skip
+    assert spread[Phase.BACKWARD].amount == Range(0, 0, open_bytes)
+    assert spread[Phase.BACKWARD].formula.code == "training.formula-no-cases"
+
+
+def test_paged_states_are_listed_on_the_host():
+    paged = replaced(
+        optimizer_family="adamw", optimizer_state_bits=32, optimizer_library="bitsandbytes", optimizer_is_paged=True,
+        optimizer_run="loop",
+    )  # fmt: skip
+    _, ledger = ledger_of(paged)
+    (managed,) = (entry for entry in ledger.entries if entry.name == "managed_states")
+    assert managed.device == HOST
+    assert managed.amount.expected > 0
+    assert managed not in ledger.on("gpu:0")
+
+
+def test_evaluation_and_export_are_phases_where_the_recipe_has_them():
+    _, ledger = ledger_of(replaced(evaluation=Evaluation(microbatch=4), export="merge"))
+    assert {Phase.EVAL, Phase.EXPORT} <= set(ledger.phases)
+    _, without = ledger_of(FULL)
+    assert {Phase.EVAL, Phase.EXPORT}.isdisjoint(without.phases)
+    _, merged = ledger_of(replaced(with_adapters(), export="merge"))
+    (export,) = (entry for entry in merged.entries if entry.name == "export")
+    assert export.amount.expected == 2 * 4 * 256 * 256
+
+
+def test_a_reference_model_and_a_rollout_engine_stand_beside():
+    told = Preference(reference="model", rollout="vllm_colocate", rollout_share=0.25)
+    answer, ledger = ledger_of(replaced(objective="grpo", preference=told), GpuFacts(total_bytes=8 * GIB, name="l4"))
+    found = {entry.name: entry for entry in ledger.entries}
+    assert found["reference_model"].amount.expected == answer.resident.base.total_bytes
+    assert found["rollout_engine"].amount.expected == 2 * GIB
+    _, unknown = ledger_of(replaced(objective="grpo", preference=told))
+    assert {entry.name: entry for entry in unknown.entries}["rollout_engine"].amount is None
+
+
+def test_completions_by_transformers_keep_keys_and_values_of_one_update():
+    told = Preference(rollout="transformers", prompt_tokens=100, completion_tokens=28)
+    _, ledger = ledger_of(replaced(objective="grpo", accumulation=2, preference=told))
+    (cache,) = (entry for entry in ledger.entries if entry.name == "kv_cache")
+    # 2 x 2 rows of 128 tokens, 3 layers of 2 heads x 64 x keys and values in bf16
+    assert cache.amount.expected == 4 * 128 * 3 * 2 * 64 * 2 * 2
+    _, unknown = ledger_of(replaced(objective="grpo", preference=Preference(rollout="transformers")))
+    assert {entry.name: entry for entry in unknown.entries}["kv_cache"].amount is None
+
+
+# what the card states, entries whose floor it proves
+PROOFS = [
+    ({}, {}, set()),
+    ({}, {"targets": "q_proj v_proj"}, {"adapters", "gradients", "optimizer_states"}),
+    ({"method": "full", "rank": None}, {}, {"gradients", "optimizer_states"}),
+]
+
+
+@pytest.mark.parametrize("training, options, proved", PROOFS)
+def test_habits_prove_nothing(training, options, proved):
+    card = a_card(training, options)
+    entries = build_ledger(card, MODEL).entries
+    of_the_step = [entry for entry in entries if Phase.OPTIMIZER_STEP_FIRST in entry.phases]
+    held = [entry for entry in of_the_step if entry.name in ("adapters", "gradients", "optimizer_states")]
+    assert {entry.name for entry in held if entry.amount.floor} >= proved
+    assert not any(entry.amount.floor for entry in held if entry.name not in proved)
+    (step,) = (entry for entry in entries if entry.name == "optimizer_transient")
+    assert step.amount.floor == 0
+
+
+def test_an_evaluation_that_the_card_does_not_state_is_a_note():
+    answer = ask_training(a_card(), MODEL, 1)
+    assert answer.recipe.evaluation.microbatch == 0
+    assert "training.no-evaluation-stated" in {note.code for note in answer.notes}
+    stated = ask_training(a_card(options={"eval_microbatch": 2}), MODEL, 1)
+    assert stated.recipe.evaluation.microbatch == 2
+
+
+@pytest.mark.parametrize(
+    "training, options, code",
+    [
+        ({}, {"targets": "query value"}, "training.no-target"),
+        ({"rank": 500}, {"targets": "k_proj"}, "training.rank-above"),
+    ],
+)
+def test_names_and_ranks_that_the_model_does_not_have_are_errors(training, options, code):
+    with pytest.raises(InputError) as raised:
+        ask_training(a_card(training, options), MODEL, 1)
+    assert raised.value.message.code == code
+    if code == "training.no-target":
+        assert "q_proj" in str(raised.value)
+
+
+def test_a_target_that_matches_nothing_beside_others_is_told():
+    answer = ask_training(a_card(options={"targets": "q_proj c_attn"}), MODEL, 1)
+    assert "training.not-a-target" in {note.code for note in answer.notes}
+
+
+def test_what_is_not_covered_stays_unknown():
+    several = a_card(placement=Placement(gpus=2, tensor_parallel=2))
+    assert ask_training(several, MODEL, 2) is None
+    assert "activations" in build_ledger(several, MODEL, 2).predicted_peak("gpu:0").missing
+    no_microbatch = msgspec.structs.replace(a_card(), microbatch=None)
+    assert ask_training(no_microbatch, MODEL, 1) is None
+    serving = Card(name="x", model=ModelRef(path="-"), task="inference", engine=Engine(name="vllm"))
+    assert ask_training(serving, MODEL, 1) is None
+
+
+def test_weights_are_those_of_the_format_that_is_trained():
+    card = a_card({"method": "full", "rank": None}, weights=Weights(format="fp32"))
+    weights = {entry.name: entry for entry in build_ledger(card, MODEL).entries}["weights"]
+    assert weights.amount == Range.exact(4 * MODEL.architecture.num_parameters)
+
+
+def test_measured_cases_of_the_method_set_the_ceilings(monkeypatch):
+    from capienza.predict.calibration import Calibration, Kind, Ratio
+    from capienza.predict.training import ceilings
+
+    def kind(counter, value):
+        ratios = tuple(Ratio(f"m{n}", value) for n in range(40))
+        return Kind(engine="training", quantity=f"training.{counter}.lora", ratios=ratios)
+
+    known = Calibration(kinds=(kind("allocated_peak", 1.1), kind("reserved_peak", 1.3), kind("device_peak", 1.5)))
+    monkeypatch.setattr(ceilings, "shipped", lambda: known)
+    _, ledger = ledger_of(with_adapters(), GpuFacts(name="l4"))
+    for one in counters_of(ledger, "gpu:0"):
+        allocated, reserved = one.allocated.amount, one.reserved.amount
+        assert allocated.ceiling == pytest.approx(1.1 * allocated.expected, abs=2)
+        cached = reserved.expected - allocated.expected
+        assert reserved.ceiling == pytest.approx(max(1.3 * reserved.expected, allocated.ceiling + cached), abs=2)
