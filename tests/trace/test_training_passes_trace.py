@@ -50,6 +50,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "lora-checkpointed": {"method": "lora", "autocast": "bfloat16", "checkpointed": True},
     "qlora": {"method": "qlora", "autocast": "bfloat16"},
     "qlora-checkpointed": {"method": "qlora", "autocast": "bfloat16", "checkpointed": True},
+    "qlora-norms": {"method": "qlora", "autocast": "bfloat16", "widens": "norms"},
+    "lora-reentrant": {"method": "lora", "autocast": "bfloat16", "checkpointed": True, "reentrant": True},
+    "lora-outputs": {"method": "lora", "autocast": "bfloat16", "checkpointed": True, "outputs": True},
+    "lora-bf16": {"method": "lora", "adapters": "bf16"},
+    "lora-fp32": {"method": "lora"},
     "eager": {"attention": "eager"},
     "dropout": {"method": "lora", "autocast": "bfloat16", "dropout": 0.05},
 }  # fmt: skip
@@ -63,6 +68,9 @@ def traced(config: dict[str, Any], asked: dict[str, Any]) -> tuple[int, int]:
         tokens=TOKENS, sequences=1, method=method, four_bit=("nf4", True) if method == "qlora" else None,
         rank=16, alpha=16, dropout=asked.get("dropout", 0.0), targets=None if method == "full" else "all-linear",
         autocast=asked.get("autocast"), gradient_checkpointing=asked.get("checkpointed", False), eval_sequences=1,
+        widens=asked.get("widens", "rest") if method == "qlora" else "none",
+        adapter_dtype="bfloat16" if "adapters" in asked else "float32",
+        is_reentrant=asked.get("reentrant", False), widens_outputs=asked.get("outputs", False),
     )  # fmt: skip
     found = trace_recipe(program, "A100", steps=2, settings=Settings()).prediction.traced.recording
     level, base, phase, sizes = 0, 0, "", {}
@@ -94,13 +102,19 @@ def walked(config: dict[str, Any], asked: dict[str, Any]) -> tuple[int, int]:
         kernels="transformers", is_compiled=False,
         precision=Precision(
             base=dtype, trained=dtype if method == "full" else "fp32", autocast=autocast,
-            quantised="nf4_double" if method == "qlora" else None, widens_rest=method == "qlora",
+            quantised="nf4_double" if method == "qlora" else None,
+            widens_rest=method == "qlora" and "widens" not in asked, widens_norms="widens" in asked,
+            widens_outputs=asked.get("outputs", False),
         ),
         optimizer=Optimizer(family="adamw", run="fused"),
-        checkpointing=Checkpointing(kind="full" if asked.get("checkpointed") else "none"),
+        checkpointing=Checkpointing(
+            kind="full" if asked.get("checkpointed") else "none", is_reentrant=asked.get("reentrant", False)
+        ),
         loss=Loss(kind="full"), evaluation=Evaluation(microbatch=0),
         adapters=None if method == "full" else Adapters(
-            rank=16, alpha=16, dropout=asked.get("dropout", 0.0), targets=("all-linear",), dtype="fp32"),
+            rank=16, alpha=16, dropout=asked.get("dropout", 0.0), targets=("all-linear",),
+            dtype=asked.get("adapters", "fp32"),
+        ),
     )  # fmt: skip
     found = passes(describe(config), recipe, config)
     return found.forward.total_bytes, found.backward.total_bytes

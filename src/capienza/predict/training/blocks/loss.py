@@ -44,9 +44,8 @@ def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, Tensor | None
     if head.widens and head.widens_first:
         logits = cast(tape, logits, FP32)
     loss = _whole(tape, logits, head)
-    if not head.keeps_outputs:
-        return loss, None
-    return loss, cast(tape, logits, FP32) if head.widens_outputs else logits
+    outputs = cast(tape, logits, FP32) if head.widens_outputs else logits
+    return loss, outputs if head.keeps_outputs else None
 
 
 def _logits(tape: Tape, rows: Tensor, head: Head) -> Tensor:

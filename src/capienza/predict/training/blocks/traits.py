@@ -22,7 +22,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
     `norm`: the operations of a norm. `rotary`: how positions enter; `rotary_share` of a head is turned, `rotary_fp32`
     says what of it is in fp32 (positions, rows), `joins_rotary` that a `cat` follows though the whole head is turned.
-    `scales`: what is multiplied by a number: a table's rows in its own module, the embedding after it, residual, logits.
+    `scales`: what is multiplied by a number: a table's rows in its module, the embedding after it, residual, logits.
     `caps`: tanh over scores or logits.
     `dropouts`: embedding, attention, residual. `held`: results (norm, attention) that last to the end of the block.
     `wide_shares`: a router's shares stay in fp32.
