@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -145,12 +146,12 @@ def answer_of(
     Raises `InputError` for a matrix that the format cannot pack.
     """
     resident = resident_of(architecture, recipe, scheme)
-    walked = reserved = None
+    walked, reserved = None, None
     try:
-        walked = passes(architecture, recipe, config)
+        bare = msgspec.structs.replace(recipe, origins=(), left_out=())
+        walked, reserved = _walked(architecture, bare, scheme, None if config is None else msgspec.json.encode(config))
         recipe, told = _without_unstated_evaluation(recipe, walked)
         notes = (*notes, *told, *walked.assumed)
-        reserved = reserved_bytes(architecture, recipe, resident, scheme, config)
     except InputError as error:
         notes = (*notes, error.message)
     return TrainingAnswer(
@@ -161,6 +162,16 @@ def answer_of(
         reserved=reserved,
         notes=(*notes, *recipe.left_out),
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _walked(
+    architecture: Architecture, recipe: Recipe, scheme: Scheme | None, config: bytes | None
+) -> tuple[Passes, dict[Phase, int]]:
+    """The passes, and what they make the allocator keep: alternatives and offers ask for the same ones many times."""
+    known = None if config is None else msgspec.json.decode(config)
+    walked = passes(architecture, recipe, known)
+    return walked, reserved_bytes(architecture, recipe, resident_of(architecture, recipe, scheme), scheme, known)
 
 
 def _without_unstated_evaluation(recipe: Recipe, walked: Passes) -> tuple[Recipe, tuple[Message, ...]]:
