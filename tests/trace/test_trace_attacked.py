@@ -157,13 +157,16 @@ def test_an_interrupt_leaves_everything_as_it_was() -> None:
         while True:
             step(state)
 
+    def interrupted(clock: threading.Timer) -> None:
+        clock.start()
+        traced(program, most_seconds=60)
+
     chance = random.Random(6)
     for _ in range(6):
         waits_s = chance.random() * 0.2
         clock = threading.Timer(waits_s, os.kill, (os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
-            clock.start()
-            traced(program, most_seconds=60)
+            interrupted(clock)
         clock.join()
         assert_as_before()
 
