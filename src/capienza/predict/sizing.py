@@ -104,7 +104,8 @@ def build_ledger(
         training = training.on(gpu)
     phases = TRAINING_PHASES if card.task == "fine-tuning" else INFERENCE_PHASES
     missing = TRAINING_MISSING if card.task == "fine-tuning" else INFERENCE_MISSING
-    weights = weights_on(model, card.weights.format, held_as(card, model, gpu))
+    held = held_as(card, model, gpu)
+    weights = weights_on(model, card.weights.format, held)
     entries: list[Entry] = []
     for device in devices:
         if answer is not None:
@@ -112,7 +113,7 @@ def build_ledger(
             entries.extend(_conversion(card, model, device))
             continue
         whole = weights_entry(weights, device, gpus, phases)
-        if training is not None:
+        if training is not None and held is None:
             whole = training.weights(whole)
         entries.append(_provable(whole, card, model, _doubt(WEIGHTS, card)))
         if training is not None:

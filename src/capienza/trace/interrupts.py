@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from capienza.trace.tracker import Tracker
-from capienza.trace.watch import LEFT_ALONE
+from capienza.trace.watch import may_stop
 
 
 @contextlib.contextmanager
@@ -26,8 +26,7 @@ def held_back(tracker: Tracker) -> Iterator[None]:
         return
 
     def noted(_signal: int, frame: FrameType | None) -> None:
-        library = "" if frame is None else str(frame.f_globals.get("__name__")).partition(".")[0]
-        waits = tracker.broken is None and library in LEFT_ALONE
+        waits = tracker.broken is None and not may_stop(frame)
         tracker.broken = KeyboardInterrupt()
         if not waits:
             raise tracker.broken

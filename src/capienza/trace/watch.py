@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import math
 import signal
 import sys
@@ -124,12 +125,12 @@ class Watch:
         if self.is_open and self.is_over:
             if self._is_late():
                 self._insist()
-            if _may_stop(frame):
+            if may_stop(frame):
                 self._told()
                 raise TraceLimit
 
     def _raise_in(self, thread: int) -> None:
-        if _may_stop(sys._current_frames().get(thread)):
+        if may_stop(sys._current_frames().get(thread)):
             # A class is called in the thread that catches it.
             again = type("Again", (TraceLimit,), {"__init__": self._insist})
             self._has_raised = True
@@ -149,7 +150,7 @@ class Watch:
 
     def stops_here(self, frame: FrameType) -> bool:
         """Is this a line at which a program past its limit is stopped?"""
-        return self.is_open and self.is_over and _may_stop(frame)
+        return self.is_open and self.is_over and may_stop(frame)
 
 
 class _Line:
@@ -172,9 +173,12 @@ def _take_what_is_raised() -> None:
             pass
 
 
-def _may_stop(frame: FrameType | None) -> bool:
-    """Is this a place where nothing is left changed by an error?"""
-    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] not in LEFT_ALONE
+def may_stop(frame: FrameType | None) -> bool:
+    """Is this a place where nothing is left changed by an error, and none is lost?"""
+    if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in LEFT_ALONE:
+        return False
+    # What the collector calls cannot pass an error on.
+    return frame.f_code not in {getattr(call, "__code__", None) for call in gc.callbacks}
 
 
 def _unless_a_limit(hook: Callable[[Any], object]) -> Callable[[Any], object]:

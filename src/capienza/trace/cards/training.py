@@ -146,7 +146,7 @@ def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=1e-3, momentum=recipe.momentum)
     if name == "rmsprop":
-        return torch.optim.RMSprop(parameters)
+        return torch.optim.RMSprop(parameters, momentum=recipe.momentum)
     if name == "adagrad":
         return torch.optim.Adagrad(parameters)
     made: torch.optim.Optimizer
