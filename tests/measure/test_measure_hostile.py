@@ -56,7 +56,8 @@ def is_running(pid):
 def test_output_and_exit_code_pass_through_unchanged(bare_machine):
     # It stays for longer than the time between two readings.
     data = bytes(range(256)) * 100 + b"\xff\xfe no end"
-    script = "import sys, time; time.sleep(1); sys.stdout.buffer.write(bytes(range(256))*100+b'\\xff\\xfe no end'); sys.exit(7)"
+    script = "import sys, time; time.sleep(1); "
+    script += "sys.stdout.buffer.write(bytes(range(256))*100+b'\\xff\\xfe no end'); sys.exit(7)"
     ended = bare_machine.measure("--", sys.executable, "-c", script)
     assert (ended.code, ended.out) == (7, data)
     assert (ended.folder / "output.log").read_bytes() == data
