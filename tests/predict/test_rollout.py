@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capienza.architecture.registry import describe
+from capienza.errors import InputError
 from capienza.predict.training import rollout
 from capienza.recipe.recipe import (
     Adapters,
@@ -162,3 +163,8 @@ def test_the_same_update_traced() -> None:
     traced = predict_peak(build, step, steps=1, device="A100 40GB").gpus[0]
     closed = rollout.update(SMALL, recipe(tokens=tokens, microbatch=rows, group=rows * count, rank=4))
     assert closed.allocated_bytes == pytest.approx(traced.allocated_bytes, rel=0.02)
+
+
+def test_a_card_that_was_not_measured_is_unknown() -> None:
+    with pytest.raises(InputError, match="H100"):
+        rollout.asleep_bytes(QWEN_05B, "NVIDIA H100", 16, 512)

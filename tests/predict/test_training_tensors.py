@@ -12,7 +12,7 @@ from capienza.predict.training.base import base_of
 from capienza.predict.training.export import merge_bytes
 from capienza.predict.training.load import loading
 from capienza.predict.training.modules import pieces
-from capienza.predict.training.trained import block_bytes, block_bytes_by_layer, num_trained, trained_tensors
+from capienza.predict.training.trained import block_bytes, num_trained, trained_tensors
 
 MIXTRAL = describe(TINY | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2})
 OLD = {"framework_version": "transformers 4.48.1, bitsandbytes 0.43.3"}
@@ -48,14 +48,6 @@ def test_experts_are_modules_of_their_own_before_transformers_5():
 def test_norms_stay_as_they_are_where_the_kernels_give_no_gradient():
     plain, foak = parameters(FULL), parameters(replaced(kernels="foak"))
     assert plain - foak == 7 * 256
-
-
-def test_layers_add_up_to_all_of_it():
-    recipe = with_adapters(modules_to_save=("embed_tokens", "lm_head"))
-    tensors = trained_tensors(TINY_LLAMA, recipe)
-    by_layer = block_bytes_by_layer(tensors)
-    assert set(by_layer) == {None, 0, 1, 2}
-    assert sum(by_layer.values()) == block_bytes(tensors)
 
 
 @given(st.integers(1, 64), st.sampled_from(["fp32", "bf16"]))

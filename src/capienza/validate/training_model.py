@@ -40,7 +40,6 @@ DIMENSIONS = {
     "max_position_embeddings": ("context", "max_position_embeddings", "n_positions"),
 }
 NEEDED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
-LANGUAGE_HEADS = ("ForCausalLM", "LMHeadModel")
 WHOLE = phrase("a whole number of at least 1")
 _POSITIONS = re.compile(r"\d+", re.ASCII)
 

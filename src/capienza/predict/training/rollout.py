@@ -29,7 +29,7 @@ from capienza.allocator.events import ALLOC, FREE, MARK
 from capienza.allocator.events import Event as AllocatorEvent
 from capienza.allocator.replay import replay
 from capienza.architecture.model import Architecture
-from capienza.errors import InputError
+from capienza.errors import InputError, template
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, stack
 from capienza.predict.training.runtime import WORKSPACE_BYTES, WORKSPACES
@@ -59,8 +59,12 @@ ADAPTERS_RESIDENT = 2
 LOGIT_ROWS_ASLEEP, FEW_SEQUENCES = 10, 4
 STEP_TOKENS = 8192
 OUTSIDE_MIB = {"A100": (501, 723, 713), "L4": (226, 687, 660)}
-USUAL_OUTSIDE_MIB = (461, 700, 700)
 """CUDA's context, and what libraries and handles hold beside it: while the engine sleeps, and while it writes."""
+NOT_MEASURED = template(
+    "training.outside-not-measured",
+    "what lies outside PyTorch beside an engine was measured on {accepted}, not on {gpu}",
+    "measure the run on that card",
+)
 FP32, HALF = 4, 2
 MOST_SLACK = 1.03
 """Where a plain view stands for a model, the order of its blocks is not the model's: what they leave unused is bounded
@@ -245,8 +249,11 @@ def step_tokens(sequences: int, length: int) -> int:
 
 
 def outside_bytes(gpu: str, *, is_asleep: bool) -> int:
-    """The context and the libraries of a card, as measured where they are known."""
-    context, asleep, awake = next((one for name, one in OUTSIDE_MIB.items() if name in gpu), USUAL_OUTSIDE_MIB)
+    """The context and the libraries of a card, as measured. Raises `InputError` for another card."""
+    found = next((one for name, one in OUTSIDE_MIB.items() if name in gpu), None)
+    if found is None:
+        raise InputError(NOT_MEASURED(accepted=tuple(OUTSIDE_MIB), gpu=gpu[:40] or "-"))
+    context, asleep, awake = found
     return int((context + (asleep if is_asleep else awake)) * MIB)
 
 

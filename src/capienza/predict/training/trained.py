@@ -66,14 +66,6 @@ def block_bytes(tensors: Iterable[Trained]) -> int:
     return sum(count * rounded_bytes(math.prod(shape) * size) for (shape, size), count in counts.items())
 
 
-def block_bytes_by_layer(tensors: Iterable[Trained]) -> dict[int | None, int]:
-    """The same for each layer; None is what stands outside of them."""
-    found: dict[int | None, int] = {}
-    for one in tensors:
-        found[one.layer] = found.get(one.layer, 0) + one.block_bytes
-    return found
-
-
 def num_trained(tensors: Iterable[Trained]) -> int:
     """Trained parameters."""
     return sum(one.count * one.elements for one in tensors)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-MEGABYTE = 1 << 20
+from capienza.units import MIB
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +24,9 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 GH200_NODE = Span(
     platform="GH200 96 GB, four to a node, NCCL of NVIDIA's container 24.10, tensor parallel over four",
-    least_bytes=2901 * MEGABYTE,
-    usual_bytes=3151 * MEGABYTE,
-    most_bytes=3883 * MEGABYTE,
+    least_bytes=2901 * MIB,
+    usual_bytes=3151 * MIB,
+    most_bytes=3883 * MIB,
     runs=10,
     source=(
         "driver's memory.used minus max_memory_reserved of ten Megatron runs, 1 to 16 nodes: "
