@@ -90,7 +90,7 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
         by_format=tuple(by_format.items()),
         rounding_bytes=rounding,
         widened_bytes=widened,
-        untied_head_bytes=_untied(architecture, recipe, made),
+        untied_head_bytes=_untied(architecture, recipe, made, scheme),
         buffers_bytes=buffers_bytes(architecture, recipe),
         num_quantised=quantised,
         num_rest=rest,
@@ -101,7 +101,9 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
 def scheme_of(recipe: Recipe, scheme: Scheme | None) -> Scheme | None:
     """The quantisation of the model's files, else the one that the recipe makes while loading."""
     if scheme is None and recipe.precision.quantised is not None:
-        return WEIGHT_FORMATS[recipe.precision.quantised]
+        found = WEIGHT_FORMATS[recipe.precision.quantised]
+        # Lightning's BitsandbytesPrecision takes every linear module, the head too.
+        return msgspec.structs.replace(found, roles=(*found.roles, "head")) if recipe.kernels == "litgpt" else found
     return scheme
 
 
@@ -144,11 +146,13 @@ def is_widened(one: Piece, recipe: Recipe) -> bool:
 ATTENTION_OUT_BIAS = (".o_proj.bias", ".out_proj.bias", ".dense.bias", ".attn.c_proj.bias")
 
 
-def _untied(architecture: Architecture, recipe: Recipe, made: tuple[Piece, ...]) -> int:
+def _untied(architecture: Architecture, recipe: Recipe, made: tuple[Piece, ...], scheme: Scheme | None) -> int:
     if recipe.framework != "litgpt" or not architecture.tied_head:
         return 0
-    size = 4 if resident_dtype(recipe) == WIDE else 2
-    return sum(rounded_bytes(size * one.elements) for one in made if one.role == "embedding")
+    dtype = resident_dtype(recipe)
+    tables = [one for one in made if one.role == "embedding"]
+    parts = [part for one in tables for part in stored(one.name, one.shape, "head", scheme, dtype)]
+    return sum(rounded_bytes(part.bytes) for part in parts)
 
 
 def buffers_bytes(architecture: Architecture, recipe: Recipe) -> int:

@@ -22,3 +22,12 @@ def release(recipe: Recipe, package: str) -> tuple[int, ...]:
         said = recipe.framework_version or ""
         found = re.search(rf"\b{re.escape(package)}[ =]*([0-9]+(?:\.[0-9]+)*)", said)
     return tuple(int(part) for part in found[1].split(".")) if found else NEWEST
+
+
+def litgpt_release(recipe: Recipe) -> tuple[int, ...]:
+    """The release of LitGPT; as Lit-GPT, before March 2024, it had none and counts as 0."""
+    stated, said = dict(recipe.libraries).get("litgpt"), recipe.framework_version or ""
+    if stated is None and "lit-gpt" in said.lower():
+        return (0,)
+    found = _BARE.match(stated or said) or re.search(r"\blitgpt[ =]*([0-9]+(?:\.[0-9]+)+)", said)
+    return tuple(int(part) for part in found[1].split(".")) if found else NEWEST

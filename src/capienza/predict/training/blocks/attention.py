@@ -116,13 +116,14 @@ def _rotated(
 def _turned(tape: Tape, rows: Tensor, positions: tuple[Tensor, Tensor], module: Attention) -> Tensor:
     cosine, sine = positions
     if not module.joins_rotary:
-        return add(tape, multiply(tape, rows, cosine), multiply(tape, _half_turned(tape, rows), sine))
+        return add(tape, multiply(tape, rows, cosine), multiply(tape, half_turned(tape, rows), sine))
     turned = int(rows.elements * module.rotary_share)
     first, rest = part(tape, rows, turned), part(tape, rows, rows.elements - turned)
-    made = add(tape, multiply(tape, first, cosine), multiply(tape, _half_turned(tape, first), sine))
+    made = add(tape, multiply(tape, first, cosine), multiply(tape, half_turned(tape, first), sine))
     return join(tape, made, rest)
 
 
-def _half_turned(tape: Tape, rows: Tensor) -> Tensor:
+def half_turned(tape: Tape, rows: Tensor) -> Tensor:
+    """`cat((-second half, first half))`."""
     first, second = part(tape, rows, rows.elements // 2), part(tape, rows, rows.elements // 2)
     return join(tape, elementwise(tape, second, keeps="nothing"), first)

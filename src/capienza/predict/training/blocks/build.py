@@ -10,9 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from capienza.architecture.model import Architecture, Parameter
+from capienza.architecture.model import Attention as AttentionShape
 from capienza.architecture.model import Mlp as MlpShape
 from capienza.errors import InputError, template
+from capienza.predict.training.blocks import litgpt
 from capienza.predict.training.blocks.attention import Attention
 from capienza.predict.training.blocks.decoder import Decoder, Layer
 from capienza.predict.training.blocks.experts import Experts
@@ -21,6 +25,7 @@ from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
 from capienza.predict.training.blocks.products import Shape
 from capienza.predict.training.blocks.traits import traits_of
+from capienza.predict.training.releases import release
 from capienza.predict.training.tape import Weight
 from capienza.recipe.recipe import Recipe
 
@@ -40,6 +45,8 @@ FUSED_KERNELS = ("liger", "foak", "unsloth")
 """Whose norms and rotary positions are one kernel each, which writes over its gradients."""
 FUSED_GATES = ("liger", "unsloth")
 """Whose gated products are too; those of fms-acceleration are, as its measured runs show, transformers' own."""
+WITHOUT_ROWS_SINCE = (0, 43, 2)
+"""Release of bitsandbytes since which a 4-bit product does not hold its input (autograd/_functions.py)."""
 DEFAULT_PIECES = 8
 """Of a chunked loss that does not say (torchtune's CEWithChunkedOutputLoss)."""
 ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -73,6 +80,8 @@ class Builder:
         self.architecture, self.recipe = architecture, recipe
         self.traits = traits_of(architecture.model_type, config)
         self.is_fused = recipe.kernels in FUSED_KERNELS
+        self.is_litgpt = recipe.kernels == "litgpt"
+        self.quantised_roles = ("attention", "mlp", "head") if self.is_litgpt else ("attention", "mlp")
         self.outside: dict[str, Parameter] = {}
         self.layers: list[dict[str, Parameter]] = [{} for _ in architecture.layers]
         for one in architecture.parameters:
@@ -88,8 +97,10 @@ class Builder:
         positions = [one for one in self.outside.values() if one.role == "position"]
         norms = [name for name, one in self.outside.items() if one.role == "norm" and name.endswith("weight")]
         table = self.weight(embeddings[0])
-        if self.architecture.tied_head:
+        if self.architecture.tied_head and not self.is_litgpt:
             head = Linear(table)
+        elif self.architecture.tied_head:
+            head = self.linear_of(msgspec.structs.replace(embeddings[0], role="head"))
         else:
             name = next(name for name, one in self.outside.items() if one.role == "head" and name.endswith("weight"))
             head = self.linear(name.removesuffix(".weight"), self.outside)
@@ -113,21 +124,23 @@ class Builder:
     def head(self, module: Linear) -> Head:
         """The head with its loss, as the recipe and the release of transformers run it."""
         recipe, loss = self.recipe, self.recipe.loss
-        release = transformers_release(recipe)
+        at = transformers_release(recipe)
         rows = recipe.rows_tokens
-        is_own = release is not None and release < OWN_LOSS.get(self.architecture.model_type, (0, 0))
+        is_own = at is not None and at < OWN_LOSS.get(self.architecture.model_type, (0, 0))
         return Head(
             module=module,
             kind=loss.kind,
             rows=rows,
             widens=loss.widens and not is_own,
-            widens_first=release is not None and release < LOSS_WIDENS_SINCE,
-            shifts=loss.shifts or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
+            widens_first=at is not None and at < LOSS_WIDENS_SINCE,
+            shifts=loss.shifts or (loss.kind == "fused" and at is not None and at < LABELS_SHIFT_SINCE),
             pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
             keeps_outputs=loss.keeps_outputs or is_own,
+            piece_rows=recipe.microbatch * (loss.chunk_tokens or litgpt.PIECE_TOKENS),
+            is_whole=recipe.method == "full",
         )
 
     def layer(self, place: int) -> Layer:
@@ -163,6 +176,7 @@ class Builder:
             held=traits.held,
             scales_residual="residual" in traits.scales,
             has_dropout="residual" in traits.dropouts,
+            is_litgpt=self.is_litgpt,
         )
 
     def attention(self, place: int, found: Mapping[str, Parameter]) -> tuple[Attention, set[str | None]]:
@@ -180,11 +194,16 @@ class Builder:
             raise InputError(NOT_COVERED(part="attention", model_type=self.architecture.model_type))
         query, key, value = (self.linear(one, own) if one and not joined else None for one in three)
         head_norm = self.norm(query_norm, own) if query_norm else None
+        if self.is_litgpt:
+            names = [joined] if joined else [str(one) for one in three]
+            one_product = self.joined([self.linear(one, own) for one in names], shape)
+        else:
+            one_product = self.linear(joined, own) if joined else None
         made = Attention(
             query=query,
             key=key,
             value=value,
-            joined=self.linear(joined, own) if joined else None,
+            joined=one_product,
             is_sliced=bool(joined) and str(joined).endswith(SLICED),
             out=self.linear(out, own),
             query_norm=head_norm,
@@ -276,7 +295,7 @@ class Builder:
             rows += self.recipe.added_tokens
         if self.recipe.method == "full":
             return Weight(rows, columns, ITEM[precision.trained], True)
-        if precision.quantised and one.layer is not None and len(one.shape) == 2 and one.role in ("attention", "mlp"):
+        if precision.quantised and len(one.shape) == 2 and one.role in self.quantised_roles:
             return Weight(rows, columns, 1, False, precision.quantised)
         wide = precision.widens_rest or (precision.widens_norms and one.role == "norm")
         return Weight(rows, columns, 4 if wide else ITEM[precision.base], False)
@@ -284,8 +303,34 @@ class Builder:
     def linear(self, name: str, own: Mapping[str, Parameter]) -> Linear:
         """A module by its name."""
         one, bias = own[f"{name}.weight"], own.get(f"{name}.bias")
-        weight = self.weight(one)
-        return Linear(weight, self.weight(bias) if bias else None, self.adapter(name, one, weight))
+        made = self.linear_of(one)
+        return msgspec.structs.replace(
+            made, bias=self.weight(bias) if bias else None, adapter=self.adapter(name, one, made.weight)
+        )
+
+    def linear_of(self, one: Parameter) -> Linear:
+        """A module of a matrix alone."""
+        holds_rows = release(self.recipe, "bitsandbytes") < WITHOUT_ROWS_SINCE
+        return Linear(self.weight(one), holds_rows=holds_rows, unpacks_twice=self.is_litgpt)
+
+    def joined(self, modules: Sequence[Linear], shape: AttentionShape) -> Linear:
+        """LitGPT's one product for query, key and value: the pair of an adapter for those that have one."""
+        first = modules[0]
+        columns, item = first.weight.columns, first.weight.item
+        rows = sum(one.weight.rows for one in modules)
+        weight = Weight(rows, columns, item, first.weight.leaf is not None, first.weight.quantised)
+        bias = Weight(rows, 1, first.bias.item, first.bias.leaf is not None) if first.bias is not None else None
+        pairs = [one.adapter for one in modules if one.adapter is not None]
+        adapter = None
+        if pairs:
+            rank, wanted = pairs[0].up.columns, sum(pair.up.rows for pair in pairs)
+            count = len(pairs)
+            if len(modules) == 1:
+                # Its own name for all three: the query and the value are adapted.
+                count, wanted = 2, shape.key_head_dim * (shape.num_attention_heads + shape.num_key_value_heads)
+            down = Weight(rank * count, columns, pairs[0].down.item, True)
+            adapter = Adapter(down, Weight(wanted, rank, pairs[0].up.item, True), pairs[0].has_dropout)
+        return msgspec.structs.replace(first, weight=weight, bias=bias, adapter=adapter)
 
     def adapter(self, name: str, one: Parameter, weight: Weight) -> Adapter | None:
         """The low-rank pair beside a module, if it is a target."""
@@ -307,6 +352,8 @@ class Builder:
         kind: str = "layer" if bias is not None and self.traits.norm == "rms" else self.traits.norm
         if self.is_fused and kind.startswith("rms"):
             kind = "fused"
+        if self.is_litgpt and kind.startswith("rms"):
+            kind = "rms_wide"
         weight = self.weight(one)
         return Norm(weight, self.weight(bias) if bias else None, weight.rows, kind)
 

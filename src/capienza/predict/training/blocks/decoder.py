@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from capienza.predict.training.blocks import litgpt
 from capienza.predict.training.blocks.attention import Attention, attention
 from capienza.predict.training.blocks.experts import Experts, experts
 from capienza.predict.training.blocks.loss import Head, loss_of
@@ -29,7 +30,8 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """One block: norms before and after attention and feed-forward part, each perhaps absent.
 
     `is_parallel`: both parts read the same rows. `held`: results (norm, attention) that have names of their own, which
-    last to the end of the block. `scales_residual`: what a part adds is multiplied by a number.
+    last to the end of the block. `scales_residual`: what a part adds is multiplied by a number. `is_litgpt`: it is
+    written as LitGPT writes it.
     """
 
     before_attention: Norm | None
@@ -42,6 +44,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     held: frozenset[str] = frozenset()
     scales_residual: bool = False
     has_dropout: bool = False
+    is_litgpt: bool = False
 
 
 class Decoder(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,8 @@ Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
 
 def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None) -> Tensor:
     """One block."""
+    if module.is_litgpt:
+        return litgpt.block(tape, rows, module)
     if module.is_parallel:
         return _parallel(tape, rows, module, positions)
     residual = rows
@@ -141,7 +146,7 @@ def _run(tape: Tape, rows: Tensor, module: Layer, given: Given, kind: str) -> Te
 def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] | None:
     """Cosine and sine of every position, in the format of the rows."""
     first = model.layers[0].attention
-    if first.rotary == "none":
+    if first.rotary == "none" or model.layers[0].is_litgpt:
         return None
     size = int(model.tokens * first.shape.head * first.rotary_share)
     angles = tape.new(size // 2, FP32), tape.new(size, FP32)
@@ -192,11 +197,11 @@ def _looked_up(tape: Tape, table: Weight, rows: int) -> Tensor:
     return connected(tape.new(rows * table.columns, item), node)
 
 
-def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
+def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | list[Tensor] | None]:
     """The whole forward pass: the loss, and what of the logits the caller goes on holding."""
     rows = stack(tape, model)
     tape.segment(("forward", "loss"))
     kind, tape.kind = tape.kind, LOGITS
-    made = loss_of(tape, rows, model.head)
+    made = (litgpt.loss_of if model.layers[0].is_litgpt else loss_of)(tape, rows, model.head)
     tape.kind = kind
     return made

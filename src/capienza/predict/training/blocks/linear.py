@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from capienza.predict.training.blocks.modules import Adapter, Linear
 from capienza.predict.training.operations import FP32, add, add_over, cast, copy, dropout, matmul, scale, weight_cast
-from capienza.predict.training.tape import Gradients, Tape, Tensor, Weight, connected
+from capienza.predict.training.tape import Block, Gradients, Tape, Tensor, Weight, connected
 
 BITS16 = 2
 ABSMAX_BLOCK = 64
@@ -49,17 +49,20 @@ def _quantised(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
     """Bitsandbytes' Linear4bit: the weight is unpacked for the product, in both directions, and not kept."""
     before = rows.item
     rows = cast(tape, rows, BITS16)
-    made = _product(tape, rows, module.weight)
+    made = _product(tape, rows, module)
     return cast(tape, made, before)
 
 
-def _product(tape: Tape, rows: Tensor, weight: Weight) -> Tensor:
+def _product(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
+    weight = module.weight
     count, width = rows.elements // weight.columns, weight.columns
     constants = weight.elements // ABSMAX_BLOCK if weight.quantised in NESTED else 0
+    # An attribute of the node, no saved tensor: it goes with the graph (`ctx.tensors`).
+    attribute = rows.block if module.holds_rows else None
 
-    def back(_: Gradients) -> Sequence[Tensor]:
+    def back(_: Gradients, _attribute: Block | None = attribute) -> Sequence[Tensor]:
         held = tape.new(constants, FP32) if constants else None
-        unpacked = tape.new(weight.elements, BITS16)
+        unpacked = _unpacked(tape, module)
         held = None
         made = tape.new(count * width, BITS16)
         del unpacked, held
@@ -68,10 +71,16 @@ def _product(tape: Tape, rows: Tensor, weight: Weight) -> Tensor:
     node = tape.node((rows,), back)
     first = tape.new(constants, FP32) if constants else None
     second = tape.new(constants, FP32) if constants else None
-    unpacked = tape.new(weight.elements, BITS16)
+    unpacked = _unpacked(tape, module)
     made = connected(tape.new(count * weight.rows, BITS16), node)
     del first, second, unpacked
     return made
+
+
+def _unpacked(tape: Tape, module: Linear) -> Tensor:
+    elements = module.weight.elements
+    first = tape.new(elements, BITS16)
+    return tape.new(elements, BITS16) if module.unpacks_twice else first
 
 
 def _adapted(tape: Tape, rows: Tensor, module: Linear, adapter: Adapter) -> Tensor:

@@ -19,7 +19,10 @@ from capienza.predict.training.tape import Gradients, Results, Tape, Tensor, con
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The last product and the loss. `widens_first`: the fp32 logits take the name of the first ones."""
+    """The last product and the loss. `widens_first`: the fp32 logits take the name of the first ones.
+
+    `piece_rows` and `is_whole` are LitGPT's (`litgpt`).
+    """
 
     module: Linear
     kind: str
@@ -32,6 +35,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     caps: bool
     widens_outputs: bool
     keeps_outputs: bool
+    piece_rows: int = 0
+    is_whole: bool = False
 
 
 def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, Tensor | None]:

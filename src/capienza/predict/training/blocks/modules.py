@@ -16,11 +16,17 @@ class Adapter(msgspec.Struct, frozen=True):
 
 
 class Linear(msgspec.Struct, frozen=True):
-    """A matrix of [results, inputs], perhaps with a bias and an adapter."""
+    """A matrix of [results, inputs], perhaps with a bias and an adapter.
+
+    Of a quantised one: `holds_rows` says that its input stays as long as the graph, beyond its backward pass;
+    `unpacks_twice` that it is unpacked in another format than that of the rows, and copied.
+    """
 
     weight: Weight
     bias: Weight | None = None
     adapter: Adapter | None = None
+    holds_rows: bool = False
+    unpacks_twice: bool = False
 
 
 class Norm(msgspec.Struct, frozen=True):
