@@ -15,8 +15,8 @@ import msgspec
 from capienza.predict.training.tape import ALLOCATED, FREED, RENAMED, Event
 
 Level: TypeAlias = tuple[int, int, int, int]
-EXIT = ("forward", "exit")
-"""The end of autocast: the copies of weights that only it held go, those of every layer."""
+EXITS = (("forward", "exit"), ("forward", "graph"), ("backward", "graph"))
+"""Where something that every layer has part in goes at once: the copies of weights that only autocast held, a graph."""
 
 
 class Segment(msgspec.Struct):
@@ -28,7 +28,7 @@ class Segment(msgspec.Struct):
 
 
 def segments_of(events: Sequence[Event], repeats: Mapping[object, int]) -> list[Segment]:
-    """The segments in order. A segment of `repeats` stands for so many: what autocast held of it goes so often."""
+    """The segments in order. A segment of `repeats` stands for so many: what goes at an exit goes so often."""
     segments: list[Segment] = []
     current = Segment("")
     total = most = 0
@@ -42,7 +42,7 @@ def segments_of(events: Sequence[Event], repeats: Mapping[object, int]) -> list[
                 most, current.highest = total, _level(current)
         elif code == FREED:
             size, kind, often = alive.pop(block)
-            if current.name == EXIT:
+            if current.name in EXITS:
                 size *= often
             current.change[kind] -= size
             total -= size

@@ -18,6 +18,7 @@ from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, losses_of
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
+from capienza.predict.training.releases import litgpt_release
 from capienza.predict.training.scope import check_scope, taken_for_granted
 from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, backward
 from capienza.recipe.recipe import Recipe
@@ -62,7 +63,7 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     check_scope(recipe)
     builder = Builder(architecture, recipe, config)
     places, like = distinct(architecture)
-    count = min(recipe.accumulation, MOST_MICROBATCHES)
+    count = _microbatches(recipe)
     events = training_events(builder.decoder(places), recipe, count)
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
@@ -82,6 +83,13 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
         gradients_bytes=sum(level),
         assumed=taken_for_granted(architecture, recipe),
     )
+
+
+def _microbatches(recipe: Recipe) -> int:
+    """How many to walk. Lit-GPT's scripts begin with the longest sample, and it comes once."""
+    if recipe.kernels == "litgpt" and not recipe.is_packed and litgpt_release(recipe) == (0,):
+        return 1
+    return min(recipe.accumulation, MOST_MICROBATCHES)
 
 
 def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Sequence[Segment]) -> Level:
@@ -172,7 +180,9 @@ def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
         if edge is not None:
             backward(tape, edge, tape.new(1, loss_item), tape.bounds)
         tape.kind, tape.bounds = kind, []
+        tape.segment(("backward", "graph"))
         del edge, loss, outputs
+    tape.names.clear()
     return list(tape.events)
 
 
@@ -183,6 +193,7 @@ def evaluation_events(model: Decoder, recipe: Recipe) -> list[Event]:
     tape.segment(("forward", "entry"))
     with tape.autocasting(), tape.no_grad():
         losses_of(tape, model)
+    tape.names.clear()
     return list(tape.events)
 
 
@@ -198,7 +209,7 @@ def events(
     model = builder.decoder(list(range(len(architecture.layers))))
     phases: list[str] = []
     made: list[AllocatorEvent] = []
-    for code, block, size, _ in training_events(model, recipe, min(recipe.accumulation, MOST_MICROBATCHES)):
+    for code, block, size, _ in training_events(model, recipe, _microbatches(recipe)):
         if code == ALLOCATED:
             made.append((ALLOC, block, size, 0))
         elif code == FREED:

@@ -137,6 +137,8 @@ class Tape:
         self.is_training = True
         self.region: Region | None = None
         self.is_recomputing = False
+        self.names: dict[str, object] = {}
+        """What the training's loop holds by name from one microbatch to the next."""
         self.bounds: list[tuple[int, object]] = []
         """Where parts of the forward pass begin: the number of the last node before, and the part before."""
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from capienza.predict.training.blocks.decoder import Layer
 
 PIECE_TOKENS = 128
+REBOUND = ("forward", "graph")
+"""Where the loop's loss takes the place of the one before, whose graph goes."""
 
 
 def block(tape: Tape, rows: Tensor, module: Layer) -> Tensor:
@@ -75,7 +77,8 @@ def _attention(tape: Tape, rows: Tensor, module: Attention) -> Tensor:
     turned_query, turned_key = _turned(tape, query, module), _turned(tape, key, module)
     query, key = _with_rest(tape, turned_query, query), _with_rest(tape, turned_key, key)
     made = product(tape, query, key, value, msgspec.structs.replace(shape, key_heads=shape.heads))
-    return _linear(tape, made, module.out)
+    # What `cat` makes lies head by head, and so does the result: it is copied to lie row by row.
+    return _linear(tape, copy(tape, made), module.out)
 
 
 def _repeated(tape: Tape, rows: Tensor, shape: Shape) -> Tensor:
@@ -153,17 +156,20 @@ def _among_zeros(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
     return connected(tape.new(elements // adapter.up.rows * module.weight.rows, item), node)
 
 
-def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, list[Tensor]]:
-    """The loss, and what of the logits the loop goes on holding."""
+def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, None]:
+    """The loss. The loop's names hold logits and loss until the next ones are there: a graph lasts as long."""
     whole = head.is_whole or not tape.is_training
-    wide = _pieces(tape, rows, head, head.rows if whole else head.piece_rows)
+    wide = tape.names["logits"] = _pieces(tape, rows, head, head.rows if whole else head.piece_rows)
     seen = [*wide[:-1], part(tape, wide[-1], wide[-1].elements)]
     if head.piece_rows > PIECE_TOKENS:
         # Rows of several sequences, each without its last token: they do not lie one after the other.
         seen[-1] = copy(tape, seen[-1])
     sizes = [one.elements // head.module.weight.rows for one in seen]
     losses = [cross_entropy(tape, one, size) for one, size in zip(seen, sizes, strict=True)]
-    return divided(tape, join(tape, *losses)), wide
+    loss = divided(tape, join(tape, *losses))
+    tape.segment(REBOUND)
+    tape.names["loss"] = loss
+    return loss, None
 
 
 def _pieces(tape: Tape, rows: Tensor, head: Head, each: int) -> list[Tensor]:
