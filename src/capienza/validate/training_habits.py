@@ -19,7 +19,8 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     """What one framework does.
 
     `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT prepares 4-bit bases, and takes the
-    rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
+    rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32. `update_rows`: sequences of
+    one update where nothing says how many microbatches it has; 0 means one microbatch.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     generates: int = 0
     checkpoints: bool = False
     widens_logits: bool = False
+    update_rows: int = 0
 
 
 HUGGING_FACE = Habit(
@@ -42,7 +44,7 @@ PLAIN = Habit(name="pytorch")
 HABITS: tuple[tuple[str, Habit], ...] = (
     (
         r"lit-?gpt|lit-?llama",
-        Habit(name="litgpt", kernels="litgpt", wide_adapters=False, generates=100),
+        Habit(name="litgpt", kernels="litgpt", wide_adapters=False, generates=100, update_rows=16),
     ),
     (r"torchtune", Habit(name="torchtune", kernels="torchtune", wide_adapters=False, widens_logits=True)),
     (

@@ -66,7 +66,7 @@ def training_recipe(row: Row, family: str) -> Recipe:
         method=method,
         tokens=tokens or OPEN_LENGTH_TOKENS,
         microbatch=microbatch or 1,
-        accumulation=_accumulation(row, habit, origins),
+        accumulation=_accumulation(row, habit, origins, (microbatch or 1) * parallel.data_ranks),
         is_packed=words.text(row.get("packed")) == "true",
         has_padding_mask=habit.is_hugging_face or habit.name == "peft",
         added_tokens=added_tokens(row),
@@ -132,7 +132,8 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
     stored, said = words.text(row.get("weight_dtype")), words.text(row.get("mixed_precision"))
     if method == "full" and re.search(r"\bint[48]\b|nf4", stored):
         raise InputError(reasons.OTHER_WEIGHTS(found=stored[:60]))
-    quantised = (words.quantised(stored) or words.quantised(row.get("method"))) if method == "qlora" else None
+    places = (stored, row.get("method"), said)
+    quantised = next(filter(None, map(words.quantised, places)), None) if method == "qlora" else None
     if method == "qlora" and quantised is None:
         quantised = "nf4_double"
         _assume(origins, habit, "precision.quantised", quantised)
@@ -226,14 +227,15 @@ def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
     return loss
 
 
-def _accumulation(row: Row, habit: Habit, origins: list[Origin]) -> int:
+def _accumulation(row: Row, habit: Habit, origins: list[Origin], rows: int) -> int:
     stated = row.get("grad_accum")
     if isinstance(stated, str) and not stated.strip().isdigit():
         stated = None
     found = words.count("grad_accum", stated)
     if found is None:
-        _assume(origins, habit, "accumulation", 1)
-    return found or 1
+        found = max(1, habit.update_rows // rows)
+        _assume(origins, habit, "accumulation", found)
+    return found
 
 
 def _attention(row: Row, habit: Habit, family: str, origins: list[Origin]) -> str:

@@ -21,7 +21,7 @@ from capienza.allocator.sizes import rounded_bytes
 from capienza.architecture.model import Architecture
 from capienza.formats.scheme import WEIGHT_FORMATS, Scheme, stored
 from capienza.formats.tensor import Tensor
-from capienza.predict.training.modules import Piece, pieces, stored_buffers
+from capienza.predict.training.modules import UNTIED_HEAD, Piece, pieces, stored_buffers
 from capienza.predict.training.releases import release
 from capienza.recipe.recipe import Recipe
 
@@ -66,13 +66,16 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
     dtype = resident_dtype(recipe)
     shares_code = release(recipe, "bitsandbytes") < OWN_NESTED_CODES_SINCE
     by_format: dict[str, int] = {}
-    quantised = rest = modules = widened = nested_code = rounding = 0
+    quantised = rest = modules = widened = nested_code = rounding = untied = 0
     made = pieces(architecture, recipe)
     for one, count in alike((*made, *stored_buffers(architecture)), scheme):
         parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
         for part in parts:
             if shares_code and part.name.endswith(NESTED_CODE):
                 nested_code = part.bytes
+                continue
+            if one.name == UNTIED_HEAD and architecture.tied_head:
+                untied += rounded_bytes(part.bytes)
                 continue
             by_format[part.dtype] = by_format.get(part.dtype, 0) + count * part.bytes
             rounding += count * (rounded_bytes(part.bytes) - part.bytes)
@@ -90,7 +93,7 @@ def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = 
         by_format=tuple(by_format.items()),
         rounding_bytes=rounding,
         widened_bytes=widened,
-        untied_head_bytes=_untied(architecture, recipe, made, scheme),
+        untied_head_bytes=untied,
         buffers_bytes=buffers_bytes(architecture, recipe),
         num_quantised=quantised,
         num_rest=rest,
@@ -144,15 +147,6 @@ def is_widened(one: Piece, recipe: Recipe) -> bool:
 
 
 ATTENTION_OUT_BIAS = (".o_proj.bias", ".out_proj.bias", ".dense.bias", ".attn.c_proj.bias")
-
-
-def _untied(architecture: Architecture, recipe: Recipe, made: tuple[Piece, ...], scheme: Scheme | None) -> int:
-    if recipe.framework != "litgpt" or not architecture.tied_head:
-        return 0
-    dtype = resident_dtype(recipe)
-    tables = [one for one in made if one.role == "embedding"]
-    parts = [part for one in tables for part in stored(one.name, one.shape, "head", scheme, dtype)]
-    return sum(rounded_bytes(part.bytes) for part in parts)
 
 
 def buffers_bytes(architecture: Architecture, recipe: Recipe) -> int:

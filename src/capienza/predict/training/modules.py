@@ -19,6 +19,7 @@ from capienza.recipe.recipe import Recipe
 FUSED_SINCE = (5,)
 ALWAYS_FUSED = frozenset({"dbrx", "gpt_oss", "granitemoe", "jetmoe", "llama4_text"})
 """Models whose experts were fused in every release."""
+UNTIED_HEAD = "lm_head.weight"
 NUMBERED = frozenset({"mixtral", "phimoe", "minimax"})
 """Models whose experts' modules are called w1, w2 and w3."""
 
@@ -58,7 +59,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 def pieces(architecture: Architecture, recipe: Recipe) -> tuple[Piece, ...]:
-    """All the tensors that the program holds as parameters, a tied head once."""
+    """All the tensors that the program holds as parameters: a tied head once, and LitGPT's copy of it (model.py)."""
     is_apart = architecture.model_type not in ALWAYS_FUSED and release(recipe, "transformers") < FUSED_SINCE
     made: list[Piece] = []
     for one in architecture.parameters:
@@ -69,6 +70,9 @@ def pieces(architecture: Architecture, recipe: Recipe) -> tuple[Piece, ...]:
             if recipe.added_tokens and one.role in ("embedding", "head") and one.shape[0] == architecture.vocab_size:
                 shape = (one.shape[0] + recipe.added_tokens, *one.shape[1:])
             made.append(Piece(one.name, shape, one.role, one.layer, one.transposed))
+    if recipe.kernels == "litgpt" and architecture.tied_head:
+        tables = [one for one in made if one.role == "embedding"]
+        made += [Piece(UNTIED_HEAD, one.shape, "head", None) for one in tables]
     return tuple(made)
 
 

@@ -63,7 +63,7 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     check_scope(recipe)
     builder = Builder(architecture, recipe, config)
     places, like = distinct(architecture)
-    count = _microbatches(recipe)
+    count = microbatches_of(recipe)
     events = training_events(builder.decoder(places), recipe, count)
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
@@ -85,9 +85,9 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     )
 
 
-def _microbatches(recipe: Recipe) -> int:
+def microbatches_of(recipe: Recipe) -> int:
     """How many to walk. Lit-GPT's scripts begin with the longest sample, and it comes once."""
-    if recipe.kernels == "litgpt" and not recipe.is_packed and litgpt_release(recipe) == (0,):
+    if recipe.kernels == "litgpt" and not recipe.is_packed and litgpt_release(recipe)[:2] == (0, 0):
         return 1
     return min(recipe.accumulation, MOST_MICROBATCHES)
 
@@ -209,7 +209,7 @@ def events(
     model = builder.decoder(list(range(len(architecture.layers))))
     phases: list[str] = []
     made: list[AllocatorEvent] = []
-    for code, block, size, _ in training_events(model, recipe, _microbatches(recipe)):
+    for code, block, size, _ in training_events(model, recipe, microbatches_of(recipe)):
         if code == ALLOCATED:
             made.append((ALLOC, block, size, 0))
         elif code == FREED:

@@ -25,7 +25,7 @@ from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
 from capienza.predict.training.blocks.products import Shape
 from capienza.predict.training.blocks.traits import traits_of
-from capienza.predict.training.releases import release
+from capienza.predict.training.releases import bitsandbytes_release, litgpt_release
 from capienza.predict.training.tape import Weight
 from capienza.recipe.recipe import Recipe
 
@@ -47,6 +47,9 @@ FUSED_GATES = ("liger", "unsloth")
 """Whose gated products are too; those of fms-acceleration are, as its measured runs show, transformers' own."""
 WITHOUT_ROWS_SINCE = (0, 43, 2)
 """Release of bitsandbytes since which a 4-bit product does not hold its input (autograd/_functions.py)."""
+COPIES_SINCE = (0, 0, 202309)
+"""Release of LitGPT since which adapters' results are put among zeros by `index_copy`, which keeps them; before it was
+by index (measured runs of August 2023 hold none of them, those of October do)."""
 DEFAULT_PIECES = 8
 """Of a chunked loss that does not say (torchtune's CEWithChunkedOutputLoss)."""
 ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -310,7 +313,7 @@ class Builder:
 
     def linear_of(self, one: Parameter) -> Linear:
         """A module of a matrix alone."""
-        holds_rows = release(self.recipe, "bitsandbytes") < WITHOUT_ROWS_SINCE
+        holds_rows = bitsandbytes_release(self.recipe) < WITHOUT_ROWS_SINCE
         return Linear(self.weight(one), holds_rows=holds_rows, unpacks_twice=self.is_litgpt)
 
     def joined(self, modules: Sequence[Linear], shape: AttentionShape) -> Linear:
@@ -330,7 +333,8 @@ class Builder:
                 count, wanted = 2, shape.key_head_dim * (shape.num_attention_heads + shape.num_key_value_heads)
             down = Weight(rank * count, columns, pairs[0].down.item, True)
             adapter = Adapter(down, Weight(wanted, rank, pairs[0].up.item, True), pairs[0].has_dropout)
-        return msgspec.structs.replace(first, weight=weight, bias=bias, adapter=adapter)
+        keeps_update = litgpt_release(self.recipe) >= COPIES_SINCE
+        return msgspec.structs.replace(first, weight=weight, bias=bias, adapter=adapter, keeps_update=keeps_update)
 
     def adapter(self, name: str, one: Parameter, weight: Weight) -> Adapter | None:
         """The low-rank pair beside a module, if it is a target."""

@@ -152,7 +152,7 @@ def _among_zeros(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
     elements, item = rows.elements, rows.item
     adapter = module.adapter
     assert adapter is not None
-    node = tape.node((rows,), lambda _: (tape.new(elements, item),), rows)
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),), rows if module.keeps_update else None)
     return connected(tape.new(elements // adapter.up.rows * module.weight.rows, item), node)
 
 

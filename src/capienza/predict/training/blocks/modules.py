@@ -19,7 +19,7 @@ class Linear(msgspec.Struct, frozen=True):
     """A matrix of [results, inputs], perhaps with a bias and an adapter.
 
     Of a quantised one: `holds_rows` says that its input stays as long as the graph, beyond its backward pass;
-    `unpacks_twice` that it is unpacked in another format than that of the rows, and copied.
+    `unpacks_twice` that it is unpacked in another format than that of the rows, and copied. `keeps_update` is LitGPT's (`litgpt`).
     """
 
     weight: Weight
@@ -27,6 +27,7 @@ class Linear(msgspec.Struct, frozen=True):
     adapter: Adapter | None = None
     holds_rows: bool = False
     unpacks_twice: bool = False
+    keeps_update: bool = True
 
 
 class Norm(msgspec.Struct, frozen=True):

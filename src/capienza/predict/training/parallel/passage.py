@@ -38,6 +38,8 @@ def passages_of(events: Sequence[tape.Event]) -> list[Passage]:
         if code == tape.SEGMENT:
             following: Literal["forward", "backward"] = "backward" if block[0] == "backward" else "forward"
             known: Place = block[1] if isinstance(block[1], int) or block[1] == "entry" else "exit"
+            if block == ("backward", "graph"):
+                known = "entry"
             if (following, known) == (phase, place):
                 continue
             if blocks:
