@@ -10,7 +10,8 @@ from capienza.recipe.recipe import Recipe
 
 UNPACKED = ("gptq", "awq")
 """Formats besides those of bitsandbytes whose weights are unpacked for each product."""
-TRANSFORMERS_LIKE = ("transformers", "liger", "foak")
+KNOWN_KERNELS = ("transformers", "liger", "foak", "litgpt")
+"""Whose operations are walked as their own code runs them."""
 
 RECIPE_NOT_COVERED = template(
     "training.recipe-not-covered",
@@ -52,6 +53,6 @@ def taken_for_granted(architecture: Architecture, recipe: Recipe) -> tuple[Messa
     told = []
     if architecture.model_type not in COMPARED:
         told.append(TAKEN_AS_LLAMA(model_type=architecture.model_type))
-    if recipe.kernels not in TRANSFORMERS_LIKE:
+    if recipe.kernels not in KNOWN_KERNELS:
         told.append(TAKEN_AS_TRANSFORMERS(kernels=recipe.kernels))
     return tuple(told)

@@ -163,6 +163,8 @@ class Builder:
         used = {before, before_mlp, after, after_mlp}
         attention, taken = self.attention(place, found)
         kind = self.architecture.layers[place].mlp
+        if self.is_litgpt and kind is not None and kind.kind == "experts":
+            raise InputError(NOT_COVERED(part="LitGPT's experts", model_type=self.architecture.model_type))
         mlp, more = self.experts(found, kind) if kind is not None and kind.kind == "experts" else self.mlp(found)
         used |= taken | more
         for name in found:
@@ -197,6 +199,8 @@ class Builder:
             raise InputError(NOT_COVERED(part="attention", model_type=self.architecture.model_type))
         query, key, value = (self.linear(one, own) if one and not joined else None for one in three)
         head_norm = self.norm(query_norm, own) if query_norm else None
+        if self.is_litgpt and query_norm:
+            raise InputError(NOT_COVERED(part="LitGPT's norms of queries", model_type=self.architecture.model_type))
         if self.is_litgpt:
             names = [joined] if joined else [str(one) for one in three]
             one_product = self.joined([self.linear(one, own) for one in names], shape)
@@ -227,13 +231,14 @@ class Builder:
         recipe, shape = self.recipe, self.architecture.layers[place].attention
         assert shape is not None
         window = shape.window if shape.kind == "sliding" else None
+        written = recipe.attention == "eager" or (self.is_litgpt and "attention" in self.traits.caps)
         return Shape(
             batch=recipe.microbatch,
             tokens=recipe.tokens,
             heads=shape.num_attention_heads,
             key_heads=shape.num_key_value_heads,
             head=shape.key_head_dim,
-            implementation=recipe.attention if recipe.attention in ("sdpa", "eager") else "flash",
+            implementation="eager" if written else "sdpa" if recipe.attention == "sdpa" else "flash",
             has_mask=window is not None and window < recipe.tokens,
             is_capped="attention" in self.traits.caps,
             has_dropout="attention" in self.traits.dropouts,

@@ -158,14 +158,15 @@ def _among_zeros(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
 
 def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, None]:
     """The loss. The loop's names hold logits and loss until the next ones are there: a graph lasts as long."""
-    whole = head.is_whole or not tape.is_training
+    whole, vocabulary = head.is_whole or not tape.is_training, head.module.weight.rows
     wide = tape.names["logits"] = _pieces(tape, rows, head, head.rows if whole else head.piece_rows)
     seen = [*wide[:-1], part(tape, wide[-1], wide[-1].elements)]
     if head.piece_rows > PIECE_TOKENS:
         # Rows of several sequences, each without its last token: they do not lie one after the other.
         seen[-1] = copy(tape, seen[-1])
-    sizes = [one.elements // head.module.weight.rows for one in seen]
-    losses = [cross_entropy(tape, one, size) for one, size in zip(seen, sizes, strict=True)]
+    if whole and tape.is_training:
+        seen = split(tape, seen[0], [size * vocabulary for size in _sizes(head.rows, PIECE_TOKENS)])
+    losses = [cross_entropy(tape, one, one.elements // vocabulary) for one in seen]
     loss = divided(tape, join(tape, *losses))
     tape.segment(REBOUND)
     tape.names["loss"] = loss
@@ -174,9 +175,13 @@ def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, None]:
 
 def _pieces(tape: Tape, rows: Tensor, head: Head, each: int) -> list[Tensor]:
     width = head.module.weight.columns
-    sizes = [min(each, head.rows - start) for start in range(0, head.rows, each)]
-    narrow = [_logits(tape, one, head) for one in split(tape, rows, [size * width for size in sizes])]
+    parts = split(tape, rows, [size * width for size in _sizes(head.rows, each)])
+    narrow = [_logits(tape, one, head) for one in parts]
     return [cast(tape, one, FP32) for one in narrow]
+
+
+def _sizes(rows: int, each: int) -> list[int]:
+    return [min(each, rows - start) for start in range(0, rows, each)]
 
 
 def _logits(tape: Tape, rows: Tensor, head: Head) -> Tensor:
