@@ -73,7 +73,7 @@ def test_added_tokens_are_rows_of_embedding_and_head():
 
 def test_litgpt_holds_a_head_of_its_own():
     tied = describe(TINY | {"tie_word_embeddings": True})
-    assert base_of(tied, replaced(framework="litgpt")).untied_head_bytes == 256 * 1000 * 2
+    assert base_of(tied, replaced(framework="litgpt", kernels="litgpt")).untied_head_bytes == 256 * 1000 * 2
     assert base_of(tied, FULL).untied_head_bytes == base_of(TINY_LLAMA, FULL).untied_head_bytes == 0
 
 

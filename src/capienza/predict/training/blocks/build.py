@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from capienza.architecture.model import Architecture, Parameter
-from capienza.architecture.model import Attention as AttentionShape
 from capienza.architecture.model import Mlp as MlpShape
 from capienza.errors import InputError, template
 from capienza.predict.training.blocks import litgpt
 from capienza.predict.training.blocks.attention import Attention
 from capienza.predict.training.blocks.decoder import Decoder, Layer
 from capienza.predict.training.blocks.experts import Experts
+from capienza.predict.training.blocks.joined import KEEPS_UPDATE_SINCE, joined_product
 from capienza.predict.training.blocks.loss import Head
 from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
@@ -47,9 +47,6 @@ FUSED_GATES = ("liger", "unsloth")
 """Whose gated products are too; those of fms-acceleration are, as its measured runs show, transformers' own."""
 WITHOUT_ROWS_SINCE = (0, 43, 2)
 """Release of bitsandbytes since which a 4-bit product does not hold its input (autograd/_functions.py)."""
-COPIES_SINCE = (0, 0, 202309)
-"""Release of LitGPT since which adapters' results are put among zeros by `index_copy`, which keeps them; before it was
-by index (measured runs of August 2023 hold none of them, those of October do)."""
 DEFAULT_PIECES = 8
 """Of a chunked loss that does not say (torchtune's CEWithChunkedOutputLoss)."""
 ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -164,7 +161,7 @@ class Builder:
         attention, taken = self.attention(place, found)
         kind = self.architecture.layers[place].mlp
         if self.is_litgpt and kind is not None and kind.kind == "experts":
-            raise InputError(NOT_COVERED(part="LitGPT's experts", model_type=self.architecture.model_type))
+            raise InputError(NOT_COVERED(part="experts", model_type=self.architecture.model_type))
         mlp, more = self.experts(found, kind) if kind is not None and kind.kind == "experts" else self.mlp(found)
         used |= taken | more
         for name in found:
@@ -186,7 +183,8 @@ class Builder:
 
     def attention(self, place: int, found: Mapping[str, Parameter]) -> tuple[Attention, set[str | None]]:
         """The layer's attention, and the modules it takes."""
-        traits, shape, own = self.traits, self.architecture.layers[place].attention, self.layers[place]
+        recipe, traits = self.recipe, self.traits
+        shape, own = self.architecture.layers[place].attention, self.layers[place]
         if shape is None or shape.kind not in ("full", "sliding"):
             kind = shape.kind if shape is not None else "state"
             raise InputError(NOT_COVERED(part=f"attention ({kind})", model_type=self.architecture.model_type))
@@ -200,10 +198,11 @@ class Builder:
         query, key, value = (self.linear(one, own) if one and not joined else None for one in three)
         head_norm = self.norm(query_norm, own) if query_norm else None
         if self.is_litgpt and query_norm:
-            raise InputError(NOT_COVERED(part="LitGPT's norms of queries", model_type=self.architecture.model_type))
+            raise InputError(NOT_COVERED(part=query_norm, model_type=self.architecture.model_type))
         if self.is_litgpt:
             names = [joined] if joined else [str(one) for one in three]
-            one_product = self.joined([self.linear(one, own) for one in names], shape)
+            keeps = litgpt_release(recipe) >= KEEPS_UPDATE_SINCE
+            one_product = joined_product([self.linear(one, own) for one in names], shape, keeps_update=keeps)
         else:
             one_product = self.linear(joined, own) if joined else None
         made = Attention(
@@ -320,26 +319,6 @@ class Builder:
         """A module of a matrix alone."""
         holds_rows = bitsandbytes_release(self.recipe) < WITHOUT_ROWS_SINCE
         return Linear(self.weight(one), holds_rows=holds_rows, unpacks_twice=self.is_litgpt)
-
-    def joined(self, modules: Sequence[Linear], shape: AttentionShape) -> Linear:
-        """LitGPT's one product for query, key and value: the pair of an adapter for those that have one."""
-        first = modules[0]
-        columns, item = first.weight.columns, first.weight.item
-        rows = sum(one.weight.rows for one in modules)
-        weight = Weight(rows, columns, item, first.weight.leaf is not None, first.weight.quantised)
-        bias = Weight(rows, 1, first.bias.item, first.bias.leaf is not None) if first.bias is not None else None
-        pairs = [one.adapter for one in modules if one.adapter is not None]
-        adapter = None
-        if pairs:
-            rank, wanted = pairs[0].up.columns, sum(pair.up.rows for pair in pairs)
-            count = len(pairs)
-            if len(modules) == 1:
-                # Its own name for all three: the query and the value are adapted.
-                count, wanted = 2, shape.key_head_dim * (shape.num_attention_heads + shape.num_key_value_heads)
-            down = Weight(rank * count, columns, pairs[0].down.item, True)
-            adapter = Adapter(down, Weight(wanted, rank, pairs[0].up.item, True), pairs[0].has_dropout)
-        keeps_update = litgpt_release(self.recipe) >= COPIES_SINCE
-        return msgspec.structs.replace(first, weight=weight, bias=bias, adapter=adapter, keeps_update=keeps_update)
 
     def adapter(self, name: str, one: Parameter, weight: Weight) -> Adapter | None:
         """The low-rank pair beside a module, if it is a target."""

@@ -72,7 +72,8 @@ def _attention(tape: Tape, rows: Tensor, module: Attention) -> Tensor:
     all_three = _linear(tape, rows, joined, has_groups=shape.heads != shape.key_heads)
     query, key, value = split(tape, all_three, [count * shape.heads, count * shape.key_heads, count * shape.key_heads])
     if shape.heads != shape.key_heads:
-        query = copy(tape, query)
+        # A single group of heads needs no copy: it is a view, also as often as it is wanted.
+        query = copy(tape, query) if shape.key_heads > 1 else query
         key, value = (_repeated(tape, one, shape) for one in (key, value))
     turned_query, turned_key = _turned(tape, query, module), _turned(tape, key, module)
     query, key = _with_rest(tape, turned_query, query), _with_rest(tape, turned_key, key)
@@ -82,10 +83,12 @@ def _attention(tape: Tape, rows: Tensor, module: Attention) -> Tensor:
 
 
 def _repeated(tape: Tape, rows: Tensor, shape: Shape) -> Tensor:
-    """A copy for every head of the query; the gradient is summed over them."""
+    """One for every head of the query; the gradient is summed over them."""
     elements, item = rows.elements, rows.item
     node = tape.node((rows,), lambda _: (tape.new(elements, item),))
-    return connected(tape.new(elements * (shape.heads // shape.key_heads), item), node)
+    all_of_them = elements * (shape.heads // shape.key_heads)
+    made = tape.new(all_of_them, item) if shape.key_heads > 1 else Tensor(all_of_them, item, rows.block)
+    return connected(made, node)
 
 
 def _turned(tape: Tape, rows: Tensor, module: Attention) -> Tensor:

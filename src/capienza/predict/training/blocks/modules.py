@@ -19,7 +19,8 @@ class Linear(msgspec.Struct, frozen=True):
     """A matrix of [results, inputs], perhaps with a bias and an adapter.
 
     Of a quantised one: `holds_rows` says that its input stays as long as the graph, beyond its backward pass;
-    `unpacks_twice` that it is unpacked in another format than that of the rows, and copied. `keeps_update` is LitGPT's (`litgpt`).
+    `unpacks_twice` that it is unpacked in another format than that of the rows, and copied. `keeps_update` is
+    LitGPT's (`litgpt`).
     """
 
     weight: Weight
