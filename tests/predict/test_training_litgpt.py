@@ -208,7 +208,7 @@ def test_what_is_not_covered_is_refused_by_name() -> None:
 
 
 def test_measured_runs_of_one_gpu(shared: Path) -> None:
-    """Thirty-one runs of three releases, four of them of bitsandbytes' formats each: none was used to fit a number."""
+    """Thirty runs of three releases, with and without bitsandbytes' formats: no number comes from them."""
     errors = []
     for line in (shared / "cases" / "training.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -216,6 +216,6 @@ def test_measured_runs_of_one_gpu(shared: Path) -> None:
             found = [one for one in training_row(row) if "allocated_peak" in one.kind and one.status == "scored"]
             errors += [abs(float(one.expected) / float(one.measured) - 1) for one in found]
     errors.sort()
-    assert len(errors) >= 28
+    assert len(errors) >= 30
     assert statistics.median(errors) < 0.0025
     assert errors[int(0.95 * len(errors)) - 1] < 0.014

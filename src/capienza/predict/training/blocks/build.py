@@ -33,6 +33,8 @@ LOSS_WIDENS_SINCE = (4, 46)
 """Release of transformers since which the loss, not the model, takes logits to fp32 (loss/loss_utils.py)."""
 OTHERWISE = ("falcon", "bloom", "mpt", "gptj", "codegen", "persimmon", "apertus")
 """Model types whose parameters look like others' but whose blocks do not run like theirs (ALiBi, broadcast heads)."""
+OF_LITGPT = ("falcon",)
+"""Of these, those that LitGPT writes with its one block."""
 OWN_LOSS = {"gpt_bigcode": (4, 50)}
 """Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
 runs show that the outputs outlive it."""
@@ -75,7 +77,8 @@ class Builder:
     """Makes modules of parameters, in the recipe's formats."""
 
     def __init__(self, architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None) -> None:
-        if architecture.model_type in OTHERWISE:
+        of_litgpt = OF_LITGPT if recipe.kernels == "litgpt" else ()
+        if architecture.model_type in OTHERWISE and architecture.model_type not in of_litgpt:
             raise InputError(NOT_COVERED(part="the block", model_type=architecture.model_type))
         self.architecture, self.recipe = architecture, recipe
         self.traits = traits_of(architecture.model_type, config)
@@ -202,7 +205,9 @@ class Builder:
         if self.is_litgpt:
             names = [joined] if joined else [str(one) for one in three]
             keeps = litgpt_release(recipe) >= KEEPS_UPDATE_SINCE
-            one_product = joined_product([self.linear(one, own) for one in names], shape, keeps_update=keeps)
+            one_product: Linear | None = joined_product(
+                [self.linear(one, own) for one in names], shape, keeps_update=keeps
+            )
         else:
             one_product = self.linear(joined, own) if joined else None
         made = Attention(

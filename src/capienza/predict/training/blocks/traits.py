@@ -68,6 +68,7 @@ TYPES: dict[str, Traits] = {
     "arcee": Traits(activation="relu2"),
     "stablelm": Traits(rotary_share=0.25, held=frozenset({"norm", "attention"})),
     "phi": Traits(activation="gelu_new", rotary_share=0.5, is_parallel=True),
+    "falcon": Traits(is_parallel=True),
     "gpt_neox": Traits(rotary_share=0.25, is_parallel=True),
     "gpt2": Traits(
         activation="gelu_new",
