@@ -163,7 +163,9 @@ def _buffers(architecture: Architecture, recipe: Recipe) -> Iterator[int]:
         yield rounded_bytes(positions**2)
     elif architecture.model_type == "gpt2":
         yield layers * rounded_bytes(positions**2)
-    if head and not learned:
+    if recipe.kernels == "torchtune" and head and not learned:
+        yield rounded_bytes(4 * positions * head)  # cosines and sines of every position (RotaryPositionalEmbeddings)
+    elif head and not learned:
         yield _rotaries(architecture.model_type, recipe, layers) * rounded_bytes(4 * head // 2)
 
 

@@ -40,6 +40,13 @@ def litgpt_release(recipe: Recipe) -> tuple[int, ...]:
     return tuple(int(part) for part in found[1].split(".")) if found else NEWEST
 
 
+def torchtune_release(recipe: Recipe) -> tuple[int, ...]:
+    """The release of torchtune, which a recipe of it states by itself."""
+    stated = dict(recipe.libraries).get("torchtune")
+    found = _BARE.match(stated or recipe.framework_version or "") if recipe.framework == "torchtune" else None
+    return tuple(int(part) for part in found[1].split(".")) if found else NEWEST
+
+
 def bitsandbytes_release(recipe: Recipe) -> tuple[int, ...]:
     """That of bitsandbytes: LitGPT asked for 0.42 up to 0.5 (its package's `all` extra), Lit-GPT for 0.41 or older."""
     stated = release(recipe, "bitsandbytes")

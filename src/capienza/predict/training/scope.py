@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from capienza.architecture.model import Architecture
 from capienza.errors import InputError, Message, template
+from capienza.predict.training.blocks.build import OF_TORCHTUNE
 from capienza.predict.training.blocks.linear import FOUR_BIT
 from capienza.predict.training.blocks.traits import COMPARED
 from capienza.recipe.recipe import Recipe
@@ -53,6 +54,7 @@ def taken_for_granted(architecture: Architecture, recipe: Recipe) -> tuple[Messa
     told = []
     if architecture.model_type not in COMPARED:
         told.append(TAKEN_AS_LLAMA(model_type=architecture.model_type))
-    if recipe.kernels not in KNOWN_KERNELS:
+    of_torchtune = recipe.kernels == "torchtune" and architecture.model_type in OF_TORCHTUNE
+    if recipe.kernels not in KNOWN_KERNELS and not of_torchtune:
         told.append(TAKEN_AS_TRANSFORMERS(kernels=recipe.kernels))
     return tuple(told)

@@ -9,7 +9,7 @@ import msgspec
 from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear, Norm
 from capienza.predict.training.blocks.norm import norm
-from capienza.predict.training.blocks.products import Shape, product
+from capienza.predict.training.blocks.products import Shape, product, repeated
 from capienza.predict.training.operations import (
     FP32,
     add,
@@ -30,7 +30,8 @@ from capienza.predict.training.tape import Tape, Tensor
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """One layer's attention. `joined`: one matrix for query, key and value, cut by slices or all at once.
 
-    `heads_first`: the norms of query and key run over all heads together, before they are told apart.
+    `heads_first`: the norms of query and key run over all heads together, before they are told apart. `paired`
+    positions turn neighbours in fp32 by resident tables, and `repeats` copies key and value for every head (torchtune).
     """
 
     query: Linear | None = None
@@ -42,11 +43,12 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     heads_first: bool = False
-    rotary: Literal["half", "interleaved", "none"] = "half"
+    rotary: Literal["half", "interleaved", "paired", "none"] = "half"
     rotary_fp32: frozenset[str] = frozenset()
     rotary_share: float = 1.0
     joins_rotary: bool = False
     is_fused: bool = False
+    repeats: bool = False
     has_dropout: bool = False
     shape: Shape
 
@@ -54,9 +56,15 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
 def attention(tape: Tape, rows: Tensor, module: Attention, positions: tuple[Tensor, Tensor] | None) -> Tensor:
     """Rows in, rows out."""
     query, key, value = _projected(tape, rows, module)
-    if positions is not None and module.rotary != "none":
+    if module.rotary == "paired":
+        query, key = _paired(tape, query), _paired(tape, key)
+    elif positions is not None and module.rotary != "none":
         query, key = _rotated(tape, query, key, positions, module)
-    made = product(tape, query, key, value, module.shape)
+    shape = module.shape
+    if module.repeats and shape.heads != shape.key_heads:
+        key, value = repeated(tape, key, shape), repeated(tape, value, shape)
+        shape = msgspec.structs.replace(shape, key_heads=shape.heads)
+    made = product(tape, query, key, value, shape)
     if module.joins_rotary:
         # What `cat` makes lies head by head, and so does the result: it is copied to lie row by row.
         made = copy(tape, made)
@@ -81,7 +89,7 @@ def _projected(tape: Tape, rows: Tensor, module: Attention) -> tuple[Tensor, Ten
 def _one(tape: Tape, rows: Tensor, projection: Linear, head_norm: Norm | None, module: Attention) -> Tensor:
     made = linear(tape, rows, projection)
     if head_norm is None:
-        return as_rows(tape, made) if module.rotary != "none" else made
+        return as_rows(tape, made) if module.rotary not in ("none", "paired") else made
     if module.heads_first:
         return as_rows(tape, norm(tape, made, head_norm))
     return norm(tape, as_rows(tape, made), head_norm)
@@ -127,3 +135,12 @@ def half_turned(tape: Tape, rows: Tensor) -> Tensor:
     """`cat((-second half, first half))`."""
     first, second = part(tape, rows, rows.elements // 2), part(tape, rows, rows.elements // 2)
     return join(tape, elementwise(tape, second, keeps="nothing"), first)
+
+
+def _paired(tape: Tape, rows: Tensor) -> Tensor:
+    """Each of two neighbours times cosine and sine, stacked again (torchtune's RotaryPositionalEmbeddings)."""
+    wide, half = cast(tape, rows, FP32), rows.elements // 2
+    table = Tensor(half, FP32, None)
+    first = add(tape, multiply(tape, part(tape, wide, half), table), multiply(tape, part(tape, wide, half), table))
+    second = add(tape, multiply(tape, part(tape, wide, half), table), multiply(tape, part(tape, wide, half), table))
+    return cast(tape, join(tape, first, second), rows.item)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,7 +25,7 @@ from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
 from capienza.predict.training.blocks.products import Shape
 from capienza.predict.training.blocks.traits import traits_of
-from capienza.predict.training.releases import bitsandbytes_release, litgpt_release
+from capienza.predict.training.releases import bitsandbytes_release, litgpt_release, torchtune_release
 from capienza.predict.training.tape import Weight
 from capienza.recipe.recipe import Recipe
 
@@ -35,6 +35,10 @@ OTHERWISE = ("falcon", "bloom", "mpt", "gptj", "codegen", "persimmon", "apertus"
 """Model types whose parameters look like others' but whose blocks do not run like theirs (ALiBi, broadcast heads)."""
 OF_LITGPT = ("falcon",)
 """Of these, those that LitGPT writes with its one block."""
+SCALES_LATE_SINCE = (0, 5)
+"""Release of torchtune since which a norm's weight is applied in fp32 (modules/rms_norm.py)."""
+OF_TORCHTUNE = ("llama", "mistral", "gemma")
+"""Model types whose blocks torchtune makes of its one layer, with positions that turn neighbours."""
 OWN_LOSS = {"gpt_bigcode": (4, 50)}
 """Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
 runs show that the outputs outlive it."""
@@ -49,6 +53,8 @@ FUSED_GATES = ("liger", "unsloth")
 """Whose gated products are too; those of fms-acceleration are, as its measured runs show, transformers' own."""
 WITHOUT_ROWS_SINCE = (0, 43, 2)
 """Release of bitsandbytes since which a 4-bit product does not hold its input (autograd/_functions.py)."""
+UNPACKING: dict[str, Literal["once", "copied", "indexed"]] = {"litgpt": "copied", "torchtune": "indexed"}
+"""Lightning quantises from fp16 (BitsandbytesPrecision); torchtune's NF4 is torchao's."""
 DEFAULT_PIECES = 8
 """Of a chunked loss that does not say (torchtune's CEWithChunkedOutputLoss)."""
 ITEM = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -84,6 +90,7 @@ class Builder:
         self.traits = traits_of(architecture.model_type, config)
         self.is_fused = recipe.kernels in FUSED_KERNELS
         self.is_litgpt = recipe.kernels == "litgpt"
+        self.is_torchtune = recipe.kernels == "torchtune" and architecture.model_type in OF_TORCHTUNE
         self.quantised_roles = ("attention", "mlp", "head") if self.is_litgpt else ("attention", "mlp")
         self.outside: dict[str, Parameter] = {}
         self.layers: list[dict[str, Parameter]] = [{} for _ in architecture.layers]
@@ -178,7 +185,7 @@ class Builder:
             mlp=mlp,
             after_mlp=self.norm(after_mlp, own) if after_mlp else None,
             is_parallel=traits.is_parallel,
-            held=traits.held,
+            held=frozenset({"attention"}) if self.is_torchtune else traits.held,
             scales_residual="residual" in traits.scales,
             has_dropout="residual" in traits.dropouts,
             is_litgpt=self.is_litgpt,
@@ -220,10 +227,11 @@ class Builder:
             query_norm=head_norm,
             key_norm=self.norm(key_norm, own) if key_norm else None,
             heads_first=head_norm is not None and head_norm.width > shape.key_head_dim,
-            rotary=traits.rotary,
+            rotary="paired" if self.is_torchtune else traits.rotary,
             rotary_fp32=traits.rotary_fp32,
             rotary_share=traits.rotary_share,
             is_fused=self.is_fused,
+            repeats=self.is_torchtune,
             joins_rotary=traits.joins_rotary or traits.rotary_share < 1,
             has_dropout="residual" in traits.dropouts,
             shape=self.shape(place),
@@ -323,7 +331,7 @@ class Builder:
     def linear_of(self, one: Parameter) -> Linear:
         """A module of a matrix alone."""
         holds_rows = bitsandbytes_release(self.recipe) < WITHOUT_ROWS_SINCE
-        return Linear(self.weight(one), holds_rows=holds_rows, unpacks_twice=self.is_litgpt)
+        return Linear(self.weight(one), holds_rows=holds_rows, unpacking=UNPACKING.get(self.recipe.kernels, "once"))
 
     def adapter(self, name: str, one: Parameter, weight: Weight) -> Adapter | None:
         """The low-rank pair beside a module, if it is a target."""
@@ -347,6 +355,8 @@ class Builder:
             kind = "fused"
         if self.is_litgpt and kind.startswith("rms"):
             kind = "rms_wide"
+        if self.is_torchtune and kind == "rms" and torchtune_release(self.recipe) >= SCALES_LATE_SINCE:
+            kind = "rms_late"
         weight = self.weight(one)
         return Norm(weight, self.weight(bias) if bias else None, weight.rows, kind)
 

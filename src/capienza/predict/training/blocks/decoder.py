@@ -10,7 +10,7 @@ import msgspec
 from capienza.predict.training.blocks import litgpt
 from capienza.predict.training.blocks.attention import Attention, attention
 from capienza.predict.training.blocks.experts import Experts, experts
-from capienza.predict.training.blocks.loss import Head, loss_of
+from capienza.predict.training.blocks.loss import Head, chunked, loss_of, pieces_of
 from capienza.predict.training.blocks.mlp import Mlp, mlp
 from capienza.predict.training.blocks.modules import Norm
 from capienza.predict.training.blocks.norm import norm
@@ -146,7 +146,7 @@ def _run(tape: Tape, rows: Tensor, module: Layer, given: Given, kind: str) -> Te
 def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] | None:
     """Cosine and sine of every position, in the format of the rows."""
     first = model.layers[0].attention
-    if first.rotary == "none" or model.layers[0].is_litgpt:
+    if first.rotary in ("none", "paired") or model.layers[0].is_litgpt:
         return None
     size = int(model.tokens * first.shape.head * first.rotary_share)
     angles = tape.new(size // 2, FP32), tape.new(size, FP32)
@@ -197,11 +197,19 @@ def _looked_up(tape: Tape, table: Weight, rows: int) -> Tensor:
     return connected(tape.new(rows * table.columns, item), node)
 
 
-def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | list[Tensor] | None]:
+def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
     """The whole forward pass: the loss, and what of the logits the caller goes on holding."""
     rows = stack(tape, model)
     tape.segment(("forward", "loss"))
     kind, tape.kind = tape.kind, LOGITS
-    made = (litgpt.loss_of if model.layers[0].is_litgpt else loss_of)(tape, rows, model.head)
+    made: tuple[Tensor, Tensor | None]
+    if model.layers[0].is_litgpt:
+        made = litgpt.loss_of(tape, rows, model.head)
+    elif model.head.kind == "chunked":
+        logits = pieces_of(tape, rows, model.head)
+        del rows  # the model has returned
+        made = chunked(tape, logits, model.head), None
+    else:
+        made = loss_of(tape, rows, model.head)
     tape.kind = kind
     return made

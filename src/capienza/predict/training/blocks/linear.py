@@ -1,7 +1,8 @@
 """Linear modules: plain, quantised, under autocast, with a low-rank adapter.
 
 Sources: torch/csrc/autograd (mm, addmm), aten/src/ATen/autocast_mode.cpp (`cached_cast`), peft/tuners/lora/layer.py and
-bnb.py (0.18), bitsandbytes/autograd/_functions.py (`MatMul4Bit`).
+bnb.py (0.18), bitsandbytes/autograd/_functions.py (`MatMul4Bit`), torchao 0.10 dtypes/nf4tensor.py
+(`get_original_weight`, `LinearNF4`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from capienza.predict.training.blocks.modules import Adapter, Linear
 from capienza.predict.training.operations import FP32, add, add_over, cast, copy, dropout, matmul, scale, weight_cast
 from capienza.predict.training.tape import Block, Gradients, Tape, Tensor, Weight, connected
 
-BITS16 = 2
+BITS16, INDEX = 2, 8
 ABSMAX_BLOCK = 64
 """Elements of a quantised weight that share a constant."""
 NESTED = ("nf4_double", "fp4_double")
@@ -24,7 +25,7 @@ def linear(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
     """The module's result for each row."""
     if module.adapter is None:
         return base(tape, rows, module)
-    if module.weight.quantised is None:
+    if module.weight.quantised is None or module.unpacking == "indexed":
         return _adapted(tape, rows, module, module.adapter)
     return _adapted_quantised(tape, rows, module, module.adapter)
 
@@ -56,7 +57,8 @@ def _quantised(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
 def _product(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
     weight = module.weight
     count, width = rows.elements // weight.columns, weight.columns
-    constants = weight.elements // ABSMAX_BLOCK if weight.quantised in NESTED else 0
+    is_nested = weight.quantised in NESTED and module.unpacking != "indexed"
+    constants = weight.elements // ABSMAX_BLOCK if is_nested else 0
     # An attribute of the node, no saved tensor: it goes with the graph (`ctx.tensors`).
     attribute = rows.block if module.holds_rows else None
 
@@ -79,8 +81,14 @@ def _product(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
 
 def _unpacked(tape: Tape, module: Linear) -> Tensor:
     elements = module.weight.elements
+    if module.unpacking == "indexed":
+        # Two tables of 64-bit indices for the halves of every byte, what they name, and that times its scales.
+        tables = [tape.new(elements // 2, size) for size in (INDEX, INDEX, BITS16, BITS16, BITS16, BITS16)]
+        made = tape.new(elements, BITS16)
+        del tables
+        return made
     first = tape.new(elements, BITS16)
-    return tape.new(elements, BITS16) if module.unpacks_twice else first
+    return tape.new(elements, BITS16) if module.unpacking == "copied" else first
 
 
 def _adapted(tape: Tape, rows: Tensor, module: Linear, adapter: Adapter) -> Tensor:

@@ -10,11 +10,13 @@ chunked       the head, or the loss, over pieces of rows, each with its own grap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear
-from capienza.predict.training.operations import FP32, cast, elementwise, join, part, scale
+from capienza.predict.training.operations import FP32, cast, elementwise, join, part, scale, split
 from capienza.predict.training.tape import Gradients, Results, Tape, Tensor, connected
 
 
@@ -43,8 +45,6 @@ def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, Tensor | None
     """The loss, and what else of the logits outlives the forward pass."""
     if head.kind == "fused_linear":
         return _fused_linear(tape, rows, head), None
-    if head.kind == "chunked":
-        return _chunked(tape, rows, head), None
     logits = _logits(tape, rows, head)
     if head.widens and head.widens_first:
         logits = cast(tape, logits, FP32)
@@ -157,17 +157,19 @@ def _piece(rows: int, vocabulary: int, width: int) -> int:
     return min(1 << (each - 1).bit_length(), rows)
 
 
-def _chunked(tape: Tape, rows: Tensor, head: Head) -> Tensor:
-    """The logits of each piece are made, and their loss; the graph keeps what every piece needs."""
-    sizes = _sizes(head.rows, head.pieces)
+def pieces_of(tape: Tape, rows: Tensor, head: Head) -> list[Tensor]:
+    """The logits of each piece of a chunked loss."""
     width = head.module.weight.columns
-    logits = [_logits(tape, part(tape, rows, size * width), head) for size in sizes]
+    parts = split(tape, rows, [size * width for size in _sizes(head.rows, head.pieces)])
+    return [_logits(tape, one, head) for one in parts]
+
+
+def chunked(tape: Tape, logits: Sequence[Tensor], head: Head) -> Tensor:
+    """The loss of each piece. The logits of all are there until the last is made; the graph keeps what each needs."""
     losses = []
-    for size in sizes:
-        one = logits.pop(0)
-        if head.widens:
-            one = cast(tape, one, FP32)
-        losses.append((fused if head.kind == "fused" else cross_entropy)(tape, one, size))
+    for piece in logits:
+        one = cast(tape, piece, FP32) if head.widens else piece
+        losses.append(cross_entropy(tape, one, one.elements // head.module.weight.rows))
         del one
     return divided(tape, join(tape, *losses))
 

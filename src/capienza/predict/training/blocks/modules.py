@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from capienza.predict.training.tape import Weight
@@ -19,15 +21,15 @@ class Linear(msgspec.Struct, frozen=True):
     """A matrix of [results, inputs], perhaps with a bias and an adapter.
 
     Of a quantised one: `holds_rows` says that its input stays as long as the graph, beyond its backward pass;
-    `unpacks_twice` that it is unpacked in another format than that of the rows, and copied. `keeps_update` is
-    LitGPT's (`litgpt`).
+    `unpacking` how it is unpacked: at once, in another format than that of the rows and then copied (Lightning), or
+    through tables of indices (torchao). `keeps_update` is LitGPT's (`litgpt`).
     """
 
     weight: Weight
     bias: Weight | None = None
     adapter: Adapter | None = None
     holds_rows: bool = False
-    unpacks_twice: bool = False
+    unpacking: Literal["once", "copied", "indexed"] = "once"
     keeps_update: bool = True
 
 

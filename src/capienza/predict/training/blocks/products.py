@@ -48,7 +48,7 @@ def product(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape)
     if shape.implementation == "flash" or (query.item == 2 and shape.head <= LARGEST_FUSED_HEAD and not shape.has_mask):
         return _flash(tape, query, key, value, shape)
     if shape.has_mask or shape.key_heads == shape.heads:
-        key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+        key, value = repeated(tape, key, shape), repeated(tape, value, shape)
         return _efficient(tape, query, key, value, shape)
     return _math(tape, query, key, value, shape)
 
@@ -99,7 +99,7 @@ def flash_head(size: int) -> int:
     return -(-size // step) * step
 
 
-def _repeated(tape: Tape, rows: Tensor, shape: Shape) -> Tensor:
+def repeated(tape: Tape, rows: Tensor, shape: Shape) -> Tensor:
     """Key or value once for every head of the query."""
     if shape.heads == shape.key_heads:
         return rows
@@ -109,7 +109,7 @@ def _repeated(tape: Tape, rows: Tensor, shape: Shape) -> Tensor:
 
 
 def _eager(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
-    key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+    key, value = repeated(tape, key, shape), repeated(tape, value, shape)
     before = query.item
     scores = scale(tape, _batched(tape, query, key, shape, to_scores=True))
     if shape.is_capped:
@@ -146,7 +146,7 @@ def _batched(tape: Tape, left: Tensor, right: Tensor, shape: Shape, *, to_scores
 
 
 def _math(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
-    key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+    key, value = repeated(tape, key, shape), repeated(tape, value, shape)
     query, key = scale(tape, query), scale(tape, key)
     scores = _batched(tape, query, key, shape, to_scores=True)
     scores = add(tape, scores, Tensor(shape.tokens**2, scores.item, None))
