@@ -145,6 +145,22 @@ def test_every_family(family: str, method: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "changes", "asked"),
+    [
+        ("llama", {}, {"dtype": "float32"}),
+        ("llama", {}, {"dtype": "float32", "checkpointed": True}),
+        ("gemma", {"head_dim": 512, "num_attention_heads": 4}, {}),
+    ],
+)
+def test_attention_that_no_flash_kernel_takes(family: str, changes: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Grouped heads in fp32 are multiplied out; heads above 256 are repeated for the efficient kernel."""
+    config = LLAMA | {"model_type": family} | changes
+    for found, expected in zip(walked(config, asked), traced(dict(config), asked), strict=True):
+        assert found == pytest.approx(expected, rel=0.012)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["full", "full-checkpointed"])
 def test_experts(method: str) -> None:
     compare("mixtral", method)

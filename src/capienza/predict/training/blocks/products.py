@@ -1,7 +1,8 @@
 """The product of query, key and value, by implementation.
 
 flash      the result and one fp32 number a row of the query are kept; backward: the query's gradient in fp32, sums
-efficient  as flash; with grouped heads, key and value were repeated before; a mask is kept as numbers to be added
+efficient  as flash; with grouped heads, key and value were repeated before (transformers does so for a mask, and for
+           heads above 256); a mask is kept as numbers to be added
 eager      all scores: softmax in fp32 and its copy in the rows' format are kept (modeling_llama.py)
 math       all scores, as `_scaled_dot_product_attention_math` takes them apart
 Sources: aten/src/ATen/native/transformers (attention.cpp, cuda/flash_attn/flash_api.cpp, cuda/attention_backward.cu),
@@ -47,7 +48,7 @@ def product(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape)
         value, key, query = (cast(tape, one, 2) for one in (value, key, query))
     if shape.implementation == "flash" or (query.item == 2 and shape.head <= LARGEST_FUSED_HEAD and not shape.has_mask):
         return _flash(tape, query, key, value, shape)
-    if shape.has_mask or shape.key_heads == shape.heads:
+    if shape.has_mask or shape.key_heads == shape.heads or shape.head > LARGEST_FUSED_HEAD:
         key, value = repeated(tape, key, shape), repeated(tape, value, shape)
         return _efficient(tape, query, key, value, shape)
     return _math(tape, query, key, value, shape)
@@ -146,9 +147,23 @@ def _batched(tape: Tape, left: Tensor, right: Tensor, shape: Shape, *, to_scores
 
 
 def _math(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    query = scale(tape, query)
+    triangle = tape.new(shape.tokens**2, 1), tape.new(shape.tokens**2, 1)
+    mask = tape.new(shape.tokens**2, query.item)
+    del triangle
     key, value = repeated(tape, key, shape), repeated(tape, value, shape)
-    query, key = scale(tape, query), scale(tape, key)
-    scores = _batched(tape, query, key, shape, to_scores=True)
-    scores = add(tape, scores, Tensor(shape.tokens**2, scores.item, None))
-    scores = softmax(tape, scores)
-    return _batched(tape, scores, value, shape, to_scores=False)
+    # The mask is added in place.
+    scores = _safe_softmax(tape, _batched(tape, query, scale(tape, key), shape, to_scores=True))
+    made = _batched(tape, scores, value, shape, to_scores=False)
+    del mask
+    return made
+
+
+def _safe_softmax(tape: Tape, scores: Tensor) -> Tensor:
+    """Softmax, in which rows of which nothing counts become zeros, found by a truth value each: the result is kept."""
+    elements, item = scores.elements, scores.item
+    node = tape.node((scores,), lambda _: (tape.new(elements, item),))
+    made = connected(tape.new(elements, item), node)
+    tape.keep(node, made)
+    tape.scratch(elements)
+    return made
