@@ -31,6 +31,9 @@ OTHERWISE = ("falcon", "bloom", "mpt", "gptj", "codegen", "persimmon", "apertus"
 OWN_LOSS = {"gpt_bigcode": (4, 50)}
 """Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
 runs show that the outputs outlive it."""
+REMOTE_LOSS = ("qwen", "baichuan")
+"""Model types whose modeling code comes with their weights: the loss reads a shifted copy of the logits, in their
+format (modeling_qwen.py of Qwen-7B, modeling_baichuan.py of Baichuan2)."""
 EXPERT_PARTS = ("gate", "gate_up_proj", "down_proj")
 GROUPED_SINCE = (5, 0)
 """Release of transformers since which experts are two fused tensors."""
@@ -47,7 +50,9 @@ JOINED = ("qkv_proj", "c_attn", "query_key_value", "Wqkv")
 SLICED = ("qkv_proj",)
 OUT = ("o_proj", "out_proj", "dense", "c_proj", "wo")
 JOINED_GATE = ("gate_up_proj",)
-UP = ("up_proj", "fc1", "c_fc", "dense_h_to_4h")
+GATE = ("gate_proj", "w2")
+"""Qwen's own code calls its gate w2 and what it multiplies w1 (modeling_qwen.py)."""
+UP = ("up_proj", "fc1", "c_fc", "dense_h_to_4h", "w1")
 DOWN = ("down_proj", "fc2", "c_proj", "dense_4h_to_h")
 QUERY_NORM, KEY_NORM = ("q_norm", "q_layernorm", "query_layernorm"), ("k_norm", "k_layernorm", "key_layernorm")
 BEFORE_ATTENTION = ("input_layernorm", "ln_1", "attention_layernorm", "self_attn_layer_norm", "ln_attn")
@@ -116,13 +121,14 @@ class Builder:
         release = transformers_release(recipe)
         rows = recipe.rows_tokens
         is_own = release is not None and release < OWN_LOSS.get(self.architecture.model_type, (0, 0))
+        is_remote = self.architecture.model_type in REMOTE_LOSS
         return Head(
             module=module,
             kind=loss.kind,
             rows=rows,
-            widens=loss.widens and not is_own,
+            widens=loss.widens and not (is_own or is_remote),
             widens_first=release is not None and release < LOSS_WIDENS_SINCE,
-            shifts=loss.shifts or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
+            shifts=loss.shifts or is_remote or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
             pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
@@ -220,7 +226,7 @@ class Builder:
     def mlp(self, found: Mapping[str, Parameter]) -> tuple[Mlp, set[str | None]]:
         """The layer's feed-forward part, and the modules it takes."""
         last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role == "mlp"}
-        gate, joined = _first(last, ("gate_proj",)), _first(last, JOINED_GATE)
+        gate, joined = _first(last, GATE), _first(last, JOINED_GATE)
         up, down = joined or _first(last, UP), _first(last, DOWN)
         if up is None or down is None:
             raise InputError(NOT_COVERED(part="mlp", model_type=self.architecture.model_type))
