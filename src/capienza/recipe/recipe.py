@@ -99,6 +99,16 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     keeps_outputs: bool = False
 
 
+class Lengths(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the rows of the data are, which are not packed: `mean_tokens` of all of them, the long ones too.
+
+    `drops_longer`: a row of more tokens than allowed is left out; else it is cut.
+    """
+
+    mean_tokens: int
+    drops_longer: bool = False
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """`microbatch` 0: none. `keeps_logits`: those of all rows wait on the GPU until the end. `generates` tokens."""
 
@@ -157,7 +167,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """One training run on one rank's view. `tokens` and `microbatch` are of one pass; padded rows are full rows.
 
     `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
-    attention mask. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
+    attention mask. `lengths` None: every row has all tokens. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
     minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
     in the framework's month. `left_out` are options of the card that change no figure here, `origins` what every field
     rests on.
@@ -185,6 +195,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     export: Literal["none", "adapter", "merge", "full_state"] = "none"
     parallel: Parallel = Parallel()
     preference: Preference | None = None
+    lengths: Lengths | None = None
     allocator: str | None = None
     added_tokens: int = 0
     libraries: tuple[tuple[str, str], ...] = ()

@@ -12,6 +12,7 @@ from capienza.recipe.recipe import (
     Checkpointing,
     Dtype,
     Evaluation,
+    Lengths,
     Loss,
     Method,
     Objective,
@@ -37,6 +38,7 @@ FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
 """Rows that fms-hf-tuning adds to these models' embeddings, by what their tokenizers hold; one for all others."""
 WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
 """Checkpoints of GPTQ whose quantize_config.json states one group a row."""
+MEAN_TOKENS = re.compile(r"mean (\d{2,7}) tokens", re.ASCII)
 OTHER_LOSSES = re.compile(r"classif|labels\)|contrastive|reward")
 NO_LOSSES = re.compile(r"\bmse\b|flow|diffusion")
 WIDE_NORMS, NARROW_NORMS = "norms to fp32", "norms kept bf16"
@@ -83,9 +85,18 @@ def training_recipe(row: Row, family: str) -> Recipe:
         max_grad_norm=habit.max_grad_norm,
         parallel=parallel,
         preference=_preference(objective, method),
+        lengths=_lengths(row, habit),
         allocator="expandable_segments:True" if habit.is_expandable or "expandable" in _notes(row) else None,
         origins=tuple(origins),
     )
+
+
+def _lengths(row: Row, habit: Habit) -> Lengths | None:
+    """Where the case tells the mean length of its data, and does not pack them."""
+    found = MEAN_TOKENS.search(_notes(row))
+    if found is None or words.text(row.get("packed")) == "true":
+        return None
+    return Lengths(mean_tokens=int(found[1][:7]), drops_longer=habit.drops_longer)
 
 
 def _assume(origins: list[Origin], habit: Habit, field: str, value: object) -> None:

@@ -193,12 +193,21 @@ def events(
 
     What is resident is not among them. Blocks are numbered from 0; gradients are alive at the end.
     """
+    return allocator_events(program(architecture, recipe, config))
+
+
+def program(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None = None) -> list[Event]:
+    """The tape of one update's passes with every layer."""
     check_scope(recipe)
-    builder = Builder(architecture, recipe, config)
-    model = builder.decoder(list(range(len(architecture.layers))))
+    model = Builder(architecture, recipe, config).decoder(list(range(len(architecture.layers))))
+    return training_events(model, recipe, min(recipe.accumulation, MOST_MICROBATCHES))
+
+
+def allocator_events(tape: Sequence[Event]) -> tuple[list[AllocatorEvent], list[str]]:
+    """A tape as the allocator sees it, and the names of its phases."""
     phases: list[str] = []
     made: list[AllocatorEvent] = []
-    for code, block, size, _ in training_events(model, recipe, min(recipe.accumulation, MOST_MICROBATCHES)):
+    for code, block, size, _ in tape:
         if code == ALLOCATED:
             made.append((ALLOC, block, size, 0))
         elif code == FREED:

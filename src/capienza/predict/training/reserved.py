@@ -1,7 +1,7 @@
 """What the allocator keeps from the device: load and two updates run through it, block by block.
 
 The order is that of a run: weights, adapters, the batch, cuBLAS's workspaces, then twice the passes and the optimizer's
-step (the first makes the states). From transformers 4.50 on, a load that quantises takes the memory of all weights once
+step (the first makes the states); where rows differ in length, so many updates as show what that leaves (`varied`). From transformers 4.50 on, a load that quantises takes the memory of all weights once
 before. An evaluation is not run: it finds what training left, and takes more where it needs more.
 Sources: transformers 5.24 modeling_utils.py caching_allocator_warmup; the allocator's own rules (`allocator`).
 """
@@ -20,12 +20,12 @@ from capienza.formats.scheme import Scheme
 from capienza.ledger.phase import Phase
 from capienza.predict.training.base import scheme_of
 from capienza.predict.training.load import WARMED_UP_SINCE, load_events
-from capienza.predict.training.passes import events
 from capienza.predict.training.releases import release
 from capienza.predict.training.resident import Resident
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.states import state_parts
 from capienza.predict.training.transient import groups
+from capienza.predict.training.varied import updates
 from capienza.recipe.recipe import Recipe
 
 PASSES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
@@ -71,12 +71,11 @@ def _run(
         yield FREE, block, 0, 0
     yield from _numbered(load_events(architecture, recipe, scheme), numbers)
     yield from _taken(_beside(recipe, resident), numbers)
-    walked, names = events(architecture, recipe, config)
-    for is_first in (True, False):
+    for place, (walked, names) in enumerate(updates(architecture, recipe, config)):
         gradients: dict[int, int] = {}
         yield from _pass(walked, names, numbers, gradients)
-        yield _mark(Phase.OPTIMIZER_STEP_FIRST if is_first else Phase.OPTIMIZER_STEP_STEADY)
-        if is_first:
+        yield _mark(Phase.OPTIMIZER_STEP_FIRST if place == 0 else Phase.OPTIMIZER_STEP_STEADY)
+        if place == 0:
             yield from _taken(_states(recipe, resident), numbers)
         yield from _step(architecture, recipe, resident, numbers)
         yield from ((FREE, block, 0, 0) for block in gradients.values())
