@@ -3,7 +3,8 @@
 Sources: the frameworks' own defaults. HF Trainer clips at 1, walks AdamW by foreach until torch 2.8 and fused from then
 on, and puts an attention mask into every batch; PEFT keeps adapters of 16-bit bases in fp32; LitGPT and torchtune keep
 them in the format of the base and clip nothing; torchtitan and axolotl set expandable segments; ms-swift leaves out
-rows that are too long (`truncation_strategy` is "delete", swift/llm/utils/argument.py of 1.x).
+rows that are too long (`truncation_strategy` is "delete", swift/llm/utils/argument.py of 1.x) and always trains under
+autocast, in fp16 where the weights are those of GPTQ.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
 
     `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT prepares 4-bit bases, and takes the
     rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
-    `drops_longer`: rows longer than allowed are left out, not cut.
+    `drops_longer`: rows longer than allowed are left out, not cut. `autocasts`: to the format of the weights,
+    where nothing else is said.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: bool = False
     widens_logits: bool = False
     drops_longer: bool = False
+    autocasts: bool = False
 
 
 HUGGING_FACE = Habit(
@@ -57,7 +60,12 @@ HABITS: tuple[tuple[str, Habit], ...] = (
         Habit(name="unsloth", is_hugging_face=True, kernels="unsloth", max_grad_norm=1.0, checkpoints=True),
     ),
     (r"axolotl", msgspec.structs.replace(TRL, name="axolotl", is_expandable=True)),
-    (r"swift", msgspec.structs.replace(HUGGING_FACE, name="ms-swift", checkpoints=True, drops_longer=True)),
+    (
+        r"swift",
+        msgspec.structs.replace(
+            HUGGING_FACE, name="ms-swift", checkpoints=True, drops_longer=True, autocasts=True
+        ),
+    ),
     (r"llama-?factory", msgspec.structs.replace(TRL, name="llama-factory", checkpoints=True)),
     (r"fsdp_qlora", Habit(name="fsdp_qlora", wide_adapters=False, max_grad_norm=0.3, widens_logits=True)),
     (r"\btrl\b|sft-?trainer|fms|dpo-?trainer|grpo-?trainer", TRL),

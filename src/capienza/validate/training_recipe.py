@@ -38,6 +38,8 @@ FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
 """Rows that fms-hf-tuning adds to these models' embeddings, by what their tokenizers hold; one for all others."""
 WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
 """Checkpoints of GPTQ whose quantize_config.json states one group a row."""
+PAGES = (("ms-swift docs/source_en/llm/benchmark.md", "mean 3234 tokens"),)
+"""What a page that several cases come from says of the data of all of them."""
 MEAN_TOKENS = re.compile(r"mean (\d{2,7}) tokens", re.ASCII)
 OTHER_LOSSES = re.compile(r"classif|labels\)|contrastive|reward")
 NO_LOSSES = re.compile(r"\bmse\b|flow|diffusion")
@@ -93,7 +95,9 @@ def training_recipe(row: Row, family: str) -> Recipe:
 
 def _lengths(row: Row, habit: Habit) -> Lengths | None:
     """Where the case tells the mean length of its data, and does not pack them."""
-    found = MEAN_TOKENS.search(_notes(row))
+    found = MEAN_TOKENS.search(_notes(row)) or next(
+        (MEAN_TOKENS.search(said) for page, said in PAGES if page in words.text(row.get("source"))), None
+    )
     if found is None or words.text(row.get("packed")) == "true":
         return None
     return Lengths(mean_tokens=int(found[1][:7]), drops_longer=habit.drops_longer)
@@ -156,7 +160,13 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
     if ("bf16" in stored and "fp16" in stored) or base is None:
         base = half
         _assume(origins, habit, "precision.base", base)
+    if habit.autocasts and quantised and quantised.startswith("gptq") and base != "fp16":
+        base = "fp16"
+        _assume(origins, habit, "precision.base", base)
     autocast = _autocast(said, half)
+    if habit.autocasts and not said and base != "fp32":
+        autocast = base
+        _assume(origins, habit, "precision.autocast", autocast)
     if "bf16-true" in said and "fp32" not in stored:
         base = "bf16"
     lora = words.lora_of(row)
