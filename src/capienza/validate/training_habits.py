@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-Kernels = Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan"]
+Kernels = Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan", "pytorch", "written"]
 
 
 class Habit(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +46,7 @@ HUGGING_FACE = Habit(
 TRL = msgspec.structs.replace(HUGGING_FACE, name="trl", prepares_bits="norms")
 PLAIN = Habit(name="pytorch")
 HABITS: tuple[tuple[str, Habit], ...] = (
+    (r"pytorch scripts", Habit(name="pytorch", kernels="pytorch")),
     (
         r"lit-?gpt|lit-?llama",
         Habit(name="litgpt", kernels="litgpt", wide_adapters=False, generates=100),

@@ -41,6 +41,8 @@ WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
 PAGES = (("ms-swift docs/source_en/llm/benchmark.md", "mean 3234 tokens"),)
 """What a page that several cases come from says of the data of all of them."""
 MEAN_TOKENS = re.compile(r"mean (\d{2,7}) tokens", re.ASCII)
+WRITTEN_OUT = re.compile(r"^custom\b")
+"""A note that a program's norms and activations are its own."""
 OTHER_LOSSES = re.compile(r"classif|labels\)|contrastive|reward")
 NO_LOSSES = re.compile(r"\bmse\b|flow|diffusion")
 WIDE_NORMS, NARROW_NORMS = "norms to fp32", "norms kept bf16"
@@ -278,6 +280,8 @@ def _kernels(row: Row, habit: Habit) -> Kernels:
         return "foak"
     if "liger" in said and "fms" in words.text(row.get("framework")):
         return "foak"  # fms-acceleration takes Liger's loss beside its own kernels
+    if habit.kernels == "pytorch" and WRITTEN_OUT.search(_notes(row)):
+        return "written"
     return "liger" if "liger" in said and "cut" not in said else habit.kernels
 
 

@@ -19,6 +19,7 @@ from capienza.predict.training.blocks.experts import Experts
 from capienza.predict.training.blocks.loss import Head
 from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
+from capienza.predict.training.blocks.plain import implementation, plain
 from capienza.predict.training.blocks.products import Shape
 from capienza.predict.training.blocks.traits import traits_of
 from capienza.predict.training.tape import Weight
@@ -76,7 +77,7 @@ class Builder:
         if architecture.model_type in OTHERWISE:
             raise InputError(NOT_COVERED(part="the block", model_type=architecture.model_type))
         self.architecture, self.recipe = architecture, recipe
-        self.traits = traits_of(architecture.model_type, config)
+        self.traits = plain(traits_of(architecture.model_type, config), recipe.kernels)
         self.is_fused = recipe.kernels in FUSED_KERNELS
         self.outside: dict[str, Parameter] = {}
         self.layers: list[dict[str, Parameter]] = [{} for _ in architecture.layers]
@@ -217,7 +218,7 @@ class Builder:
             heads=shape.num_attention_heads,
             key_heads=shape.num_key_value_heads,
             head=shape.key_head_dim,
-            implementation=recipe.attention if recipe.attention in ("sdpa", "eager") else "flash",
+            implementation=implementation(recipe),
             has_mask=window is not None and window < recipe.tokens,
             is_capped="attention" in self.traits.caps,
             has_dropout="attention" in self.traits.dropouts,

@@ -3,6 +3,7 @@
 flash      the result and one fp32 number a row of the query are kept; backward: the query's gradient in fp32, sums
 efficient  as flash; with grouped heads, key and value were repeated before; a mask is kept as numbers to be added
 eager      all scores: softmax in fp32 and its copy in the rows' format are kept (modeling_llama.py)
+written    all scores, masked in place, softmax in the rows' format (LLMs-from-scratch, ch03 MultiHeadAttention)
 math       all scores, as `_scaled_dot_product_attention_math` takes them apart
 Sources: aten/src/ATen/native/transformers (attention.cpp, cuda/flash_attn/flash_api.cpp, cuda/attention_backward.cu),
 transformers/integrations/sdpa_attention.py (5.24).
@@ -31,7 +32,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     heads: int
     key_heads: int
     head: int
-    implementation: Literal["sdpa", "eager", "flash"]
+    implementation: Literal["sdpa", "eager", "written", "flash"]
     has_mask: bool = False
     is_capped: bool = False
     has_dropout: bool = False
@@ -41,6 +42,8 @@ def product(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape)
     """Rows of all heads."""
     if shape.implementation == "eager":
         return _eager(tape, query, key, value, shape)
+    if shape.implementation == "written":
+        return _written(tape, query, key, value, shape)
     if tape.autocast:
         value, key, query = (cast(tape, one, tape.autocast) for one in (value, key, query))
     elif shape.implementation == "flash" and query.item == FP32:
@@ -124,12 +127,30 @@ def _eager(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) 
     return copy(tape, made)
 
 
-def softmax(tape: Tape, rows: Tensor) -> Tensor:
-    """Softmax of an fp32 copy; the result is kept."""
-    rows = cast(tape, rows, FP32)
+def _written(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+    scores = _masked(tape, _batched(tape, query, key, shape, to_scores=True), shape)
+    shares = scale(tape, scores)
+    del scores
+    shares = softmax(tape, shares, shares.item)
+    if shape.has_dropout:
+        shares = dropout(tape, shares)
+    return copy(tape, _batched(tape, shares, value, shape, to_scores=False))
+
+
+def _masked(tape: Tape, scores: Tensor, shape: Shape) -> Tensor:
+    """`masked_fill_`: in place, with the mask as truth values kept."""
+    elements, item = scores.elements, scores.item
+    node = tape.node((scores,), lambda _: (tape.new(elements, item),), tape.new(shape.tokens**2, 1))
+    return connected(Tensor(elements, item, scores.block), node)
+
+
+def softmax(tape: Tape, rows: Tensor, item: int = FP32) -> Tensor:
+    """Softmax of a copy in that format, fp32 unless told; the result is kept."""
+    rows = cast(tape, rows, item)
     elements = rows.elements
-    node = tape.node((rows,), lambda _: (tape.new(elements, FP32),))
-    made = connected(tape.new(elements, FP32), node)
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    made = connected(tape.new(elements, item), node)
     tape.keep(node, made)
     return made
 
