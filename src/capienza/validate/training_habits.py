@@ -23,7 +23,8 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT prepares 4-bit bases, and takes the
     rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
     `drops_longer`: rows longer than allowed are left out, not cut. `autocasts`: to the format of the weights,
-    where nothing else is said.
+    where nothing else is said. `asks_flash_by_old_name`: it sets `_flash_attn_2_enabled`, which a later transformers does
+    not read.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     widens_logits: bool = False
     drops_longer: bool = False
     autocasts: bool = False
+    asks_flash_by_old_name: bool = False
 
 
 HUGGING_FACE = Habit(
@@ -64,7 +66,12 @@ HABITS: tuple[tuple[str, Habit], ...] = (
     (
         r"swift",
         msgspec.structs.replace(
-            HUGGING_FACE, name="ms-swift", checkpoints=True, drops_longer=True, autocasts=True
+            HUGGING_FACE,
+            name="ms-swift",
+            checkpoints=True,
+            drops_longer=True,
+            autocasts=True,
+            asks_flash_by_old_name=True,
         ),
     ),
     (r"llama-?factory", msgspec.structs.replace(TRL, name="llama-factory", checkpoints=True)),

@@ -34,6 +34,8 @@ OPEN_LENGTH = template("validate.training-open-length", "the case only bounds th
 OPEN_LENGTH_TOKENS = 2048
 OWN_CODE = re.compile(r"baichuan|xverse|internlm|aquila|minicpm")
 """Models that came with modeling code of their own."""
+OWN_FLASH = ("qwen",)
+"""Families whose own code asks for flash attention by a name of its own."""
 FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
 """Rows that fms-hf-tuning adds to these models' embeddings, by what their tokenizers hold; one for all others."""
 WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
@@ -261,10 +263,17 @@ def _accumulation(row: Row, habit: Habit, origins: list[Origin]) -> int:
 
 def _attention(row: Row, habit: Habit, family: str, origins: list[Origin]) -> str:
     found = words.attention(row.get("attention"))
+    if found == "flash_attention_2" and habit.asks_flash_by_old_name and family not in OWN_FLASH and _is_deaf(row):
+        found = None
     if found is None:
         found = "eager" if habit.is_hugging_face and _is_before_sdpa(row, family) else "sdpa"
         _assume(origins, habit, "attention", found)
     return found
+
+
+def _is_deaf(row: Row) -> bool:
+    """Does transformers no longer read `_flash_attn_2_enabled`? Since 4.36 it is `_attn_implementation`."""
+    return (words.version_of("transformers", row.get("framework_version")) or (0, 0)) >= (4, 36)
 
 
 def _is_before_sdpa(row: Row, family: str) -> bool:
