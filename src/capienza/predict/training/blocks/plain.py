@@ -24,10 +24,12 @@ def plain(traits: Traits, kernels: str) -> Traits:
     return traits
 
 
-def implementation(recipe: Recipe) -> Literal["sdpa", "eager", "written", "flash"]:
+def implementation(recipe: Recipe) -> Literal["sdpa", "eager", "written", "flash", "xformers"]:
     """How the recipe runs attention."""
     if recipe.attention == "sdpa":
         return "sdpa"
+    if recipe.attention == "xformers":
+        return "xformers"
     if recipe.attention == "eager":
         return "written" if recipe.kernels in PLAIN else "eager"
     return "flash"

@@ -2,6 +2,7 @@
 
 flash      the result and one fp32 number a row of the query are kept; backward: the query's gradient in fp32, sums
 efficient  as flash; with grouped heads, key and value were repeated before; a mask is kept as numbers to be added
+xformers   as efficient, whatever the heads are (Unsloth repeats key and value before it)
 eager      all scores: softmax in fp32 and its copy in the rows' format are kept (modeling_llama.py)
 written    all scores, masked in place, softmax in the rows' format (LLMs-from-scratch, ch03 MultiHeadAttention)
 math       all scores, as `_scaled_dot_product_attention_math` takes them apart
@@ -32,7 +33,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     heads: int
     key_heads: int
     head: int
-    implementation: Literal["sdpa", "eager", "written", "flash"]
+    implementation: Literal["sdpa", "eager", "written", "flash", "xformers"]
     has_mask: bool = False
     is_capped: bool = False
     has_dropout: bool = False
@@ -46,8 +47,11 @@ def product(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape)
         return _written(tape, query, key, value, shape)
     if tape.autocast:
         value, key, query = (cast(tape, one, tape.autocast) for one in (value, key, query))
-    elif shape.implementation == "flash" and query.item == FP32:
+    elif shape.implementation in ("flash", "xformers") and query.item == FP32:
         value, key, query = (cast(tape, one, 2) for one in (value, key, query))
+    if shape.implementation == "xformers":
+        key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
+        return _efficient(tape, query, key, value, shape)
     if shape.implementation == "flash" or (query.item == 2 and shape.head <= LARGEST_FUSED_HEAD and not shape.has_mask):
         return _flash(tape, query, key, value, shape)
     if shape.has_mask or shape.key_heads == shape.heads:
