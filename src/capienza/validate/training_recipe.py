@@ -194,9 +194,15 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
 
 
 def _preparation(row: Row, habit: Habit) -> Literal["rest", "norms", "nothing"]:
-    if NARROW_NORMS in _notes(row):
+    if NARROW_NORMS in _notes(row) or (habit.name == "axolotl" and _is_narrowed(row)):
         return "nothing"
     return "norms" if WIDE_NORMS in _notes(row) else habit.prepares_bits
+
+
+def _is_narrowed(row: Row) -> bool:
+    """Axolotl takes norms back to 16 bits for flash attention and for cut cross entropy (loaders/model.py)."""
+    said = f"{words.text(row.get('loss_impl'))} {words.text(row.get('attention'))}"
+    return re.search(r"cut[- ]cross|\bcce\b|flash", said) is not None
 
 
 def _autocast(said: str, half: Dtype) -> Dtype | None:
