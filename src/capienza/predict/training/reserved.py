@@ -18,7 +18,7 @@ from capienza.allocator.settings import Settings, parse_settings
 from capienza.architecture.model import Architecture
 from capienza.formats.scheme import Scheme
 from capienza.ledger.phase import Phase
-from capienza.predict.training.base import scheme_of
+from capienza.predict.training.base import Base, resident_dtype, scheme_of
 from capienza.predict.training.load import WARMED_UP_SINCE, load_events
 from capienza.predict.training.releases import release
 from capienza.predict.training.resident import Resident
@@ -67,7 +67,7 @@ def _run(
     yield _mark(Phase.LOAD)
     if scheme is not None and scheme.method == "bitsandbytes" and release(recipe, "transformers") >= WARMED_UP_SINCE:
         block = next(numbers)
-        yield ALLOC, block, resident.base.weights_bytes, 0
+        yield ALLOC, block, warm_up_bytes(resident.base, recipe), 0
         yield FREE, block, 0, 0
     yield from _numbered(load_events(architecture, recipe, scheme), numbers)
     yield from _taken(_beside(recipe, resident), numbers)
@@ -79,6 +79,12 @@ def _run(
             yield from _taken(_states(recipe, resident), numbers)
         yield from _step(architecture, recipe, resident, numbers)
         yield from ((FREE, block, 0, 0) for block in gradients.values())
+
+
+def warm_up_bytes(base: Base, recipe: Recipe) -> int:
+    """What is taken once before a quantised load: codes without their scales, and the rest (`get_total_byte_count`)."""
+    codes = base.num_quantised if recipe.precision.quantised == "int8" else base.num_quantised // 2
+    return codes + base.num_rest * (4 if resident_dtype(recipe) == "fp32" else 2)
 
 
 def _mark(phase: Phase) -> Event:
