@@ -8,7 +8,8 @@ The lengths come in the order of van der Corput's sequence, which is even howeve
 not depend on chance. A real order is drawn at random, and what is kept differs from run to run.
 
 Legend: a walk is the allocator's events of one update's passes; L tokens of a row, T those that are allowed.
-Every block of a pass is a polynomial of degree 2 in L (attention that makes all scores: L², a mask too).
+Every block of a pass is a polynomial of degree 2 in L (attention that makes all scores: L², a mask too), but for what
+a kernel pads to whole tiles, which is taken as without the padding.
 """
 
 from __future__ import annotations

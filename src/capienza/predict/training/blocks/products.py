@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from capienza.predict.training.operations import FP32, add, cast, copy, dropout, elementwise, scale
+from capienza.predict.training.operations import FP32, add, cast, copy, dropout, elementwise, in_place, scale
 from capienza.predict.training.tape import Gradients, Tape, Tensor, connected
 
 FLASH_ROWS = 128
@@ -173,7 +173,9 @@ def _batched(tape: Tape, left: Tensor, right: Tensor, shape: Shape, *, to_scores
 def _math(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
     key, value = _repeated(tape, key, shape), _repeated(tape, value, shape)
     query, key = scale(tape, query), scale(tape, key)
-    scores = _batched(tape, query, key, shape, to_scores=True)
-    scores = add(tape, scores, Tensor(shape.tokens**2, scores.item, None))
-    scores = softmax(tape, scores)
-    return _batched(tape, scores, value, shape, to_scores=False)
+    # The mask is added in place, and rows of which nothing is seen are looked for (`_safe_softmax`).
+    scores = in_place(tape, _batched(tape, query, key, shape, to_scores=True))
+    shares = softmax(tape, scores)
+    tape.scratch(scores.elements)
+    del scores
+    return _batched(tape, shares, value, shape, to_scores=False)
