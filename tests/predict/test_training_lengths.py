@@ -1,4 +1,4 @@
-"""Rows of varying length: which lengths come, what one walk says of another length, and what the allocator then keeps."""
+"""Rows of varying length: which lengths come, what one walk says of another, and what the allocator then keeps."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_every_microbatch_comes_once_and_leaves_the_gradients(accumulation: int)
             else:
                 alive.pop(block, None)
         assert alive
-        assert {size for size in alive.values()} <= {-(-size // GRANULE) * GRANULE for size in gradients}
+        assert set(alive.values()) <= {-(-size // GRANULE) * GRANULE for size in gradients}
 
 
 def test_rows_of_all_lengths_make_the_allocator_keep_more_than_the_longest_alone() -> None:

@@ -76,11 +76,10 @@ def test_a_written_out_softmax_keeps_one_copy_of_the_scores(kernels: Any, bytes_
 
 def test_layer_norms_of_pytorch_keep_less_than_those_written_out() -> None:
     """Written out: rows less their mean, and that over the root (2 B each), beside the input; two norms a layer."""
+
     def slope(kernels: Any) -> int:
         asked = recipe(attention="sdpa", kernels=kernels)
-        found = [
-            passes(describe(GPT | {"n_layer": layers}), asked, GPT).forward.activations_bytes for layers in (3, 4)
-        ]
+        found = [passes(describe(GPT | {"n_layer": layers}), asked, GPT).forward.activations_bytes for layers in (3, 4)]
         return found[1] - found[0]
 
     assert slope("written") > slope("pytorch") + 2 * 2 * 2 * HIDDEN * TOKENS

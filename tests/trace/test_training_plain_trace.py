@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 from capienza.allocator.events import ALLOC, MARK
 from capienza.allocator.sizes import rounded_bytes

@@ -166,10 +166,10 @@ class Origin(msgspec.Struct, frozen=True):
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """One training run on one rank's view. `tokens` and `microbatch` are of one pass; padded rows are full rows.
 
-    `kernels`: whose code runs norms, rotary positions and the gated product (`pytorch`: torch.nn's modules; `written`: each
-    operation written out). `has_padding_mask`: the batch holds an
-    attention mask. `lengths` None: every row has all tokens. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
-    minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
+    `kernels`: whose code runs norms, rotary positions and the gated product (`pytorch`: torch.nn's modules; `written`:
+    each operation written out). `has_padding_mask`: the batch holds an attention mask. `lengths` None: every row has
+    all tokens. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a minus
+    takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
     in the framework's month. `left_out` are options of the card that change no figure here, `origins` what every field
     rests on.
     """
@@ -184,7 +184,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     is_packed: bool
     has_padding_mask: bool
     attention: Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3", "xformers"]
-    kernels: Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan", "pytorch", "written"]
+    kernels: Literal[
+        "transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan", "pytorch", "written"
+    ]
     is_compiled: bool
     precision: Precision
     optimizer: Optimizer

@@ -23,8 +23,8 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT prepares 4-bit bases, and takes the
     rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32.
     `drops_longer`: rows longer than allowed are left out, not cut. `autocasts`: to the format of the weights,
-    where nothing else is said. `asks_flash_by_old_name`: it sets `_flash_attn_2_enabled`, which a later transformers does
-    not read.
+    where nothing else is said. `asks_flash_by_old_name`: it sets `_flash_attn_2_enabled`, which a later transformers
+    does not read.
     """
 
     name: str

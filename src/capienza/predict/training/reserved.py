@@ -1,7 +1,8 @@
 """What the allocator keeps from the device: load and two updates run through it, block by block.
 
 The order is that of a run: weights, adapters, the batch, cuBLAS's workspaces, then twice the passes and the optimizer's
-step (the first makes the states); where rows differ in length, so many updates as show what that leaves (`varied`). From transformers 4.50 on, a load that quantises takes the memory of all weights once
+step (the first makes the states); where rows differ in length, so many updates as show what that leaves (`varied`).
+From transformers 4.50 on, a load that quantises takes the memory of all weights once
 before. An evaluation is not run: it finds what training left, and takes more where it needs more.
 Sources: transformers 5.24 modeling_utils.py caching_allocator_warmup; the allocator's own rules (`allocator`).
 """

@@ -37,7 +37,6 @@ def updates(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any
 
 def _walker(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any] | None) -> Callable[[int], Walk]:
     """The walk of a length: from three that are walked, or where lengths change the operations, each its own."""
-
     kept = _unlike_their_neighbours(architecture)
 
     def walk(tokens: int) -> Walk:

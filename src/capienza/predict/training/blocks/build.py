@@ -129,7 +129,9 @@ class Builder:
             rows=rows,
             widens=loss.widens and not (is_own or is_remote),
             widens_first=release is not None and release < LOSS_WIDENS_SINCE,
-            shifts=loss.shifts or is_remote or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
+            shifts=loss.shifts
+            or is_remote
+            or (loss.kind == "fused" and release is not None and release < LABELS_SHIFT_SINCE),
             pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
