@@ -15,6 +15,8 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from capienza.predict.training.kernels import column_sum_bytes
 
 ALLOCATED, FREED, RENAMED, SEGMENT = 0, 1, 2, 3
@@ -29,33 +31,33 @@ Event: TypeAlias = tuple[int, Any, int, int]
 class Block:
     """Memory from its allocation to the end of its last holder."""
 
-    __slots__ = ("number", "tape")
+    __slots__ = ("append", "number")
 
-    def __init__(self, tape: Tape, size_bytes: int, kind: int) -> None:
-        self.tape, self.number = tape, tape.blocks
-        tape.blocks += 1
-        tape.events.append((ALLOCATED, self.number, size_bytes, kind))
+    append: Callable[[Event], None]
+    number: int
 
     def __del__(self) -> None:
-        self.tape.events.append((FREED, self.number, 0, 0))
+        self.append((FREED, self.number, 0, 0))
 
 
-class Tensor:
+# Thousands of these are made for an answer. Structs cost a third of plain objects; the collector need not look at them,
+# for whatever is in a circle would never give its block back.
+class Tensor(msgspec.Struct, eq=False, gc=False):
     """`elements` of `item` bytes; `edge` where a gradient goes. `block` None: resident, not on this tape."""
 
-    __slots__ = ("block", "edge", "elements", "item")
+    elements: int
+    item: int
+    block: Block | None
+    edge: Edge | None = None
 
-    def __init__(self, elements: int, item: int, block: Block | None, edge: Edge | None = None) -> None:
-        self.elements, self.item, self.block, self.edge = elements, item, block, edge
 
-
-class Spread:
+class Spread(msgspec.Struct, eq=False, gc=False):
     """A gradient still to be cast, or summed to `elements` of `item` bytes: over `rows` each, 0 for those of a row."""
 
-    __slots__ = ("elements", "gradient", "item", "rows")
-
-    def __init__(self, gradient: Tensor, elements: int, rows: int, item: int) -> None:
-        self.gradient, self.elements, self.rows, self.item = gradient, elements, rows, item
+    gradient: Tensor
+    elements: int
+    rows: int
+    item: int
 
 
 Gradients: TypeAlias = "list[Tensor | None]"
@@ -64,18 +66,19 @@ Kept: TypeAlias = "list[Block | None] | None"
 Backward: TypeAlias = "Callable[..., Results]"
 
 
-class Node:
+class Node(msgspec.Struct, eq=False, gc=False):
     """One operation of the forward pass: its inputs' edges, what it keeps, and what it does for a gradient.
 
     `takes_kept`: `backward` is given what was kept: it runs from it again, or writes the gradients over it.
     """
 
-    __slots__ = ("backward", "edges", "kept", "order", "results", "takes_kept")
-
-    def __init__(self, order: int, edges: Sequence[Edge | None], backward: Backward, results: int) -> None:
-        self.order, self.edges, self.backward, self.results = order, edges, backward, results
-        self.kept: Any = None
-        self.takes_kept = False
+    # They end in this order: what a node keeps goes after what leads to it.
+    backward: Backward
+    edges: Sequence[Edge | None]
+    order: int
+    results: int
+    kept: Any = None
+    takes_kept: bool = False
 
 
 class Leaf:
@@ -89,6 +92,9 @@ class Leaf:
 
 
 Edge: TypeAlias = tuple[Node | Leaf, int]
+
+
+_new_block = Block.__new__
 
 
 class Weight:
@@ -128,6 +134,7 @@ class Tape:
 
     def __init__(self, autocast: int | None = None) -> None:
         self.events: list[Event] = []
+        self.append = self.events.append
         self.blocks = 0
         self.nodes = 0
         self.kind = ACTIVATIONS
@@ -142,8 +149,12 @@ class Tape:
 
     def new(self, elements: int, item: int, kind: int | None = None) -> Tensor:
         """A tensor of its own block."""
+        block = _new_block(Block)
+        block.append, block.number = append, number = self.append, self.blocks
+        self.blocks = number + 1
         size = -(-elements * item // GRANULE_BYTES) * GRANULE_BYTES
-        return Tensor(elements, item, Block(self, size, self.kind if kind is None else kind))
+        append((ALLOCATED, number, size, self.kind if kind is None else kind))
+        return Tensor(elements, item, block)
 
     def scratch(self, *sizes: int) -> None:
         """What a kernel takes and gives back before it ends."""
@@ -162,18 +173,22 @@ class Tape:
         self, inputs: Sequence[Tensor | None], backward: Backward, *kept: Tensor | None, results: int = 1
     ) -> Node | None:
         """The operation's node, None where no input wants a gradient. What it keeps is counted here, in order."""
-        if not self.grad or all(one is None or one.edge is None for one in inputs):
+        if not self.grad:
             return None
-        self.nodes += 1
-        made = Node(self.nodes, [one.edge if one is not None else None for one in inputs], backward, results)
-        self.keep(made, *kept)
+        edges = [None if one is None else one.edge for one in inputs]
+        if not any(edges):
+            return None
+        self.nodes = order = self.nodes + 1
+        made = Node(backward, edges, order, results)
+        if kept:
+            self.keep(made, *kept)
         return made
 
     def keep(self, node: Node | None, *kept: Tensor | None) -> None:
         """Let a node hold these until it has run."""
         if node is None or not kept:
             return
-        blocks = [one.block if one is not None else None for one in kept]
+        blocks = [None if one is None else one.block for one in kept]
         region = self.region
         if region is None:
             node.kept = blocks if node.kept is None else [*node.kept, *blocks]
