@@ -19,6 +19,7 @@ from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, losses_of
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
+from capienza.predict.training.expanded import NotAlikeError, expanded
 from capienza.predict.training.scope import check_scope, taken_for_granted
 from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, backward
 from capienza.recipe.recipe import Recipe
@@ -193,11 +194,20 @@ def events(
     What is resident is not among them. Blocks are numbered from 0; gradients are alive at the end.
     """
     check_scope(recipe)
-    builder = Builder(architecture, recipe, config)
-    model = builder.decoder(list(range(len(architecture.layers))))
+    builder, count = Builder(architecture, recipe, config), min(recipe.accumulation, MOST_MICROBATCHES)
+    places, like = distinct(architecture.layers, builder.layers)
+    try:
+        return expanded(training_events(builder.decoder(places), recipe, count), like, ENTRY)
+    except NotAlikeError:
+        return walked_events(builder, count)
+
+
+def walked_events(builder: Builder, count: int) -> tuple[list[AllocatorEvent], list[str]]:
+    """The same, layer by layer."""
+    model = builder.decoder(range(len(builder.layers)))
     phases: list[str] = []
     made: list[AllocatorEvent] = []
-    for code, block, size, _ in training_events(model, recipe, min(recipe.accumulation, MOST_MICROBATCHES)):
+    for code, block, size, _ in training_events(model, builder.recipe, count):
         if code == ALLOCATED:
             made.append((ALLOC, block, size, 0))
         elif code == FREED:
