@@ -64,9 +64,7 @@ def loading(
     held = peak = 0
     wide: list[int] = []
     sizes: dict[tuple[object, ...], tuple[int, int, int]] = {}
-    # Where nothing is made or widened on the way, the order changes nothing.
-    moves = _is_made(scheme) or recipe.precision.widens_rest or recipe.precision.widens_norms
-    for one in _in_order(made) if moves else made:
+    for one in _in_order(made) if looks_at_order(recipe, scheme) else made:
         key = _kind(one, scheme)
         if key not in sizes:
             sizes[key] = _sizes(one, recipe, scheme)
@@ -80,6 +78,11 @@ def loading(
         peak = max(peak, held + rounded_bytes(4 * elements))
         held += rounded_bytes(4 * elements) - rounded_bytes(2 * elements)
     return Loading(peak_bytes=peak + slack, slack_bytes=slack)
+
+
+def looks_at_order(recipe: Recipe, scheme: Scheme | None) -> bool:
+    """Is anything made or widened on the way, so that it matters what is there by then?"""
+    return _is_made(scheme) or recipe.precision.widens_rest or recipe.precision.widens_norms
 
 
 def _sizes(one: Piece, recipe: Recipe, scheme: Scheme | None) -> tuple[int, int, int]:

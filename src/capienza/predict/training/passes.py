@@ -123,8 +123,10 @@ def distinct(layers: Sequence[Layer], parts: Sequence[Mapping[str, Parameter]]) 
     like: list[int] = []
     for layer in layers:
         number = f".{layer.index}."
-        shapes = [(name.partition(number)[2], one.shape) for name, one in parts[layer.index].items()]
-        key = (layer.index == 0, layer.attention, layer.state, layer.mlp, tuple(shapes))
+        own = parts[layer.index]
+        names = tuple([name.partition(number)[2] for name in own])
+        shapes = tuple([one.shape for one in own.values()])
+        key = (layer.index == 0, layer.attention, layer.state, layer.mlp, names, shapes)
         if key not in seen:
             seen[key] = len(places)
             places.append(layer.index)

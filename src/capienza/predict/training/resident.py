@@ -8,7 +8,7 @@ from capienza.architecture.model import Architecture
 from capienza.formats.scheme import Scheme
 from capienza.predict.training.base import Base, base_of, scheme_of
 from capienza.predict.training.export import merge_bytes
-from capienza.predict.training.load import Loading, loading
+from capienza.predict.training.load import Loading, loading, looks_at_order
 from capienza.predict.training.modules import alike, pieces
 from capienza.predict.training.runtime import batch_bytes, scalars_bytes, workspaces_bytes
 from capienza.predict.training.states import States, states_of
@@ -61,7 +61,9 @@ def resident_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | Non
     kinds = alike(made)
     tensors = trained_of(kinds, recipe)
     whole = scheme_of(recipe, scheme)
+    # Where the quantisation has rules by name, every piece is a kind of its own.
     held = made if whole is not None and whole.rules else kinds
+    loaded = made if looks_at_order(recipe, whole) else held
     stepped = trained_of(made, recipe) if looks_at_neighbours(recipe) else tensors
     return Resident(
         base=base_of(architecture, recipe, scheme, held),
@@ -71,7 +73,7 @@ def resident_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | Non
         copies_bytes=block_bytes(one for one in tensors if one.kind == "copy"),
         states=states_of(tensors, recipe),
         transient=transient(stepped, architecture, recipe),
-        loading=loading(architecture, recipe, scheme, made),
+        loading=loading(architecture, recipe, scheme, loaded),
         workspaces_bytes=workspaces_bytes(None),
         batch_bytes=batch_bytes(recipe),
         scalars_bytes=scalars_bytes(recipe),

@@ -69,6 +69,7 @@ Backward: TypeAlias = "Callable[..., Results]"
 class Node(msgspec.Struct, eq=False, gc=False):
     """One operation of the forward pass: its inputs' edges, what it keeps, and what it does for a gradient.
 
+    While the backward pass runs it is `waiting` for so many gradients, and `gradients` are those that came.
     `takes_kept`: `backward` is given what was kept: it runs from it again, or writes the gradients over it.
     """
 
@@ -79,16 +80,20 @@ class Node(msgspec.Struct, eq=False, gc=False):
     results: int
     kept: Any = None
     takes_kept: bool = False
+    waiting: int = 0
+    gradients: Gradients | None = None
 
 
 class Leaf:
     """A weight that is trained: its gradient stays."""
 
-    __slots__ = ("gradient", "results")
+    __slots__ = ("gradient", "gradients", "results", "waiting")
 
     def __init__(self) -> None:
         self.gradient: Tensor | None = None
         self.results = 1
+        self.waiting = 0
+        self.gradients: Gradients | None = None
 
 
 Edge: TypeAlias = tuple[Node | Leaf, int]
@@ -152,7 +157,7 @@ class Tape:
         block = _new_block(Block)
         block.append, block.number = append, number = self.append, self.blocks
         self.blocks = number + 1
-        size = -(-elements * item // GRANULE_BYTES) * GRANULE_BYTES
+        size = elements * item + GRANULE_BYTES - 1 & -GRANULE_BYTES
         append((ALLOCATED, number, size, self.kind if kind is None else kind))
         return Tensor(elements, item, block)
 
@@ -176,7 +181,7 @@ class Tape:
         if not self.grad:
             return None
         edges = [None if one is None else one.edge for one in inputs]
-        if not any(edges):
+        if not any(edges):  # an edge is a pair, which is true
             return None
         self.nodes = order = self.nodes + 1
         made = Node(backward, edges, order, results)
@@ -282,16 +287,16 @@ def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[in
     node = root[0]
     if isinstance(node, Leaf):
         return
-    waiting = _waiting(node)
-    buffers: dict[Node | Leaf, Gradients] = {node: [None] * node.results}
-    buffers[node][root[1]] = gradient
+    _count(node)
+    node.gradients = [None] * node.results
+    node.gradients[root[1]] = gradient
     del gradient
     ready = [(-node.order, node)]
     while ready:
         node = heapq.heappop(ready)[1]
         while ahead and node.order <= ahead[-1][0]:
             tape.segment(ahead.pop()[1])
-        gradients = buffers.pop(node)
+        gradients, node.gradients = node.gradients, None
         kept = _unpacked(tape, node)
         made = list(node.backward(gradients, kept) if node.takes_kept else node.backward(gradients))
         # What was recomputed goes as the function ends; gradients of what was spread are summed after that.
@@ -304,17 +309,20 @@ def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[in
             if edge is None:
                 continue
             target, index = edge
-            buffer = buffers.setdefault(target, [None] * target.results)
+            buffer = target.gradients
+            if buffer is None:
+                buffer = target.gradients = [None] * target.results
             if result is not None:
                 held = buffer[index]
                 buffer[index] = result if held is None else tape.new(held.elements, held.item)
                 del held
             del buffer, result
-            waiting[target] -= 1
-            if waiting[target]:
+            target.waiting -= 1
+            if target.waiting:
                 continue
             if isinstance(target, Leaf):
-                (whole,) = buffers.pop(target)
+                assert target.gradients is not None
+                (whole,), target.gradients = target.gradients, None
                 if whole is not None:
                     _accumulate(tape, target, whole)
                 del whole
@@ -322,21 +330,17 @@ def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[in
                 heapq.heappush(ready, (-target.order, target))
 
 
-def _waiting(root: Node) -> dict[Node | Leaf, int]:
-    """How many gradients each node waits for."""
-    counts: dict[Node | Leaf, int] = {root: 0}
+def _count(root: Node) -> None:
+    """Let each node know how many gradients it waits for: none when the backward pass is done."""
     stack = [root]
     while stack:
         for edge in stack.pop().edges:
             if edge is None:
                 continue
             target = edge[0]
-            if target not in counts:
-                counts[target] = 0
-                if isinstance(target, Node):
-                    stack.append(target)
-            counts[target] += 1
-    return counts
+            if not target.waiting and isinstance(target, Node):
+                stack.append(target)
+            target.waiting += 1
 
 
 def _unpacked(tape: Tape, node: Node) -> list[Block | None] | None:
