@@ -43,7 +43,7 @@ def elementwise(tape: Tape, rows: Tensor, *, keeps: str, temporaries: int = 0) -
     elements, item = rows.elements, rows.item
 
     def back(_: Gradients) -> Results:
-        held = [tape.new(elements, item) for _ in range(temporaries)]
+        held = [tape.new(elements, item) for _ in range(temporaries)] if temporaries else None
         made = tape.new(elements, item)
         del held
         return (made,)
