@@ -18,7 +18,8 @@ from capienza.allocator.replay import replay
 from capienza.architecture.model import Architecture
 from capienza.architecture.registry import describe
 from capienza.errors import InputError
-from capienza.predict.training.passes import Passes, events, passes
+from capienza.predict.training.blocks.build import Builder
+from capienza.predict.training.passes import Passes, events, passes, walked_events
 from capienza.predict.training.resident import resident_of
 from capienza.recipe.recipe import (
     Adapters,
@@ -191,7 +192,10 @@ def test_the_whole_walk_and_the_composed_one_agree(
         tokens=64 * blocks, attention=attention, checkpointing=kind, accumulation=accumulation
     )
     architecture = model(num_hidden_layers=layers)
-    found, (made, phases) = passes(architecture, asked), events(architecture, asked)
+    found, (made, phases) = (
+        passes(architecture, asked),
+        walked_events(Builder(architecture, asked), min(accumulation, 2)),
+    )
     seen = replay(made, phases=phases)
     for phase, moment in (("forward", found.forward), ("backward", found.backward)):
         whole = max(span.allocated_bytes for span in seen.phases if span.name == phase)

@@ -1,4 +1,4 @@
-"""What kernels take for a moment beside their results: with the multiprocessors of an A100; a larger card takes more."""
+"""What kernels take for a moment beside their results, with the processors of an A100: a larger card takes more."""
 
 from __future__ import annotations
 
