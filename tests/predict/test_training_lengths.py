@@ -78,10 +78,11 @@ def test_walks_of_other_operations_are_not_stretched() -> None:
     assert stretched([full, full, adapted], knots(256)) is None
 
 
-@pytest.mark.parametrize("accumulation", [1, 3, MICROBATCHES])
+@pytest.mark.parametrize("accumulation", [1, 3, 64])
 def test_every_microbatch_comes_once_and_leaves_the_gradients(accumulation: int) -> None:
     asked = varied(2048, accumulation=accumulation, checkpointing=Checkpointing(kind="full"))
     walks, names = updates(model(), asked, None)
+    assert len(walks) >= 2
     starts = [event for walk in walks for event in walk if event[0] == MARK and names[event[1]] == "forward"]
     assert len(starts) == MICROBATCHES
     gradients = {one.elements * 4 for one in resident_of(model(), asked).trained}

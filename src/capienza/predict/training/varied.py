@@ -33,8 +33,10 @@ def updates(
         walk, names = events(architecture, recipe, config)
         return [walk, walk], names
     walked = _walker(architecture, recipe, config)
-    each = range(0, len(tokens), recipe.accumulation)
-    return [_joined([walked(one) for one in tokens[at : at + recipe.accumulation]]) for at in each], PHASES
+    # Two updates at least: the first makes the states.
+    count = min(recipe.accumulation, len(tokens) // 2)
+    each = range(0, len(tokens), count)
+    return [_joined([walked(one) for one in tokens[at : at + count]]) for at in each], PHASES
 
 
 def _walker(
