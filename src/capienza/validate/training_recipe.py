@@ -34,6 +34,9 @@ OPEN_LENGTH = template("validate.training-open-length", "the case only bounds th
 OPEN_LENGTH_TOKENS = 2048
 OWN_CODE = re.compile(r"baichuan|xverse|internlm|aquila|minicpm")
 """Models that came with modeling code of their own."""
+OWN_XFORMERS = re.compile(r"baichuan2?-7b")
+"""Models whose own code trains by xformers wherever it is installed (modeling_baichuan.py of Baichuan2-7B). That of 13B
+gives it a mask for every head, which is not covered."""
 OWN_FLASH = ("qwen",)
 """Families whose own code asks for flash attention by a name of its own."""
 FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
@@ -271,6 +274,9 @@ def _attention(row: Row, habit: Habit, family: str, origins: list[Origin]) -> st
     found = words.attention(row.get("attention"))
     if found == "flash_attention_2" and habit.asks_flash_by_old_name and family not in OWN_FLASH and _is_deaf(row):
         found = None
+    if found is None and OWN_XFORMERS.search(words.text(row.get("model"))):
+        found = "xformers"
+        _assume(origins, habit, "attention", found)
     if found is None:
         found = "eager" if habit.is_hugging_face and _is_before_sdpa(row, family) else "sdpa"
         _assume(origins, habit, "attention", found)
