@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
+import msgspec
+
 from capienza.errors import InputError, template
 from capienza.recipe.recipe import (
     Adapters,
@@ -37,6 +39,8 @@ OWN_CODE = re.compile(r"baichuan|xverse|internlm|aquila|minicpm")
 OWN_XFORMERS = re.compile(r"baichuan2?-7b")
 """Models whose own code trains by xformers wherever it is installed (modeling_baichuan.py of Baichuan2-7B). That of 13B
 gives it a mask for every head, which is not covered."""
+OWN_LOSS = re.compile(r"baichuan")
+"""Models whose own code makes the loss, of a shifted copy of the logits in their format (modeling_baichuan.py)."""
 OWN_FLASH = ("qwen",)
 """Families whose own code asks for flash attention by a name of its own."""
 FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
@@ -257,6 +261,8 @@ def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
     if loss is None:
         loss = Loss(kind="full", widens=habit.widens_logits)
         _assume(origins, habit, "loss.kind", loss.kind)
+    if loss.kind == "full" and OWN_LOSS.search(words.text(row.get("model"))):
+        return msgspec.structs.replace(loss, widens=False, shifts=True)
     return loss
 
 

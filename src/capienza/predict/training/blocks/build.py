@@ -32,9 +32,9 @@ OTHERWISE = ("falcon", "bloom", "mpt", "gptj", "codegen", "persimmon", "apertus"
 OWN_LOSS = {"gpt_bigcode": (4, 50)}
 """Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
 runs show that the outputs outlive it."""
-REMOTE_LOSS = ("qwen", "baichuan")
+REMOTE_LOSS = ("qwen",)
 """Model types whose modeling code comes with their weights: the loss reads a shifted copy of the logits, in their
-format (modeling_qwen.py of Qwen-7B, modeling_baichuan.py of Baichuan2)."""
+format (modeling_qwen.py of Qwen-7B)."""
 EXPERT_PARTS = ("gate", "gate_up_proj", "down_proj")
 GROUPED_SINCE = (5, 0)
 """Release of transformers since which experts are two fused tensors."""
