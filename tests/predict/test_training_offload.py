@@ -83,3 +83,28 @@ def test_layer_norms_of_pytorch_keep_less_than_those_written_out() -> None:
         return found[1] - found[0]
 
     assert slope("written") > slope("pytorch") + 2 * 2 * 2 * HIDDEN * TOKENS
+
+
+def test_a_selective_layer_keeps_every_other_product_and_attention() -> None:
+    """Per layer and token, in bf16: the input, products 1, 3, 5 and 7 of q k v o gate up down, and attention with its
+    sums: 2 x (128 + 128 + 64 + 256 + 128 + 128) + 4 heads x 4 B, and two seeds of a block."""
+    found = [
+        passes(
+            model(num_hidden_layers=layers),
+            recipe(attention="flash_attention_2", checkpointing=Checkpointing(kind="selective")),
+        ).forward.activations_bytes
+        for layers in (4, 5)
+    ]
+    kept = 2 * (HIDDEN + HIDDEN + 64 + 256 + HIDDEN + HIDDEN) + 4 * 4
+    assert found[1] - found[0] == kept * TOKENS
+
+
+@settings(max_examples=15, deadline=None)
+@given(layers=st.integers(2, 6), tokens=st.sampled_from([256, 512]))
+def test_a_selective_checkpoint_lies_between_all_and_nothing(layers: int, tokens: int) -> None:
+    architecture = model(num_hidden_layers=layers)
+    full, selective, none = (
+        passes(architecture, recipe(tokens=tokens, checkpointing=Checkpointing(kind=kind))).forward.activations_bytes
+        for kind in ("full", "selective", "none")
+    )
+    assert full < selective < none

@@ -30,7 +30,6 @@ TAKEN_AS_TRANSFORMERS = template(
 def check_scope(recipe: Recipe) -> None:
     """Raises `InputError` for a choice whose effect on the activations is not known."""
     for field, value, is_known in (
-        ("checkpointing", recipe.checkpointing.kind, recipe.checkpointing.kind in ("none", "full", "offload")),
         ("objective", recipe.objective, recipe.objective == "sft"),
         ("method", recipe.method, recipe.method != "dora"),
         ("compile", "true", not recipe.is_compiled),

@@ -15,6 +15,7 @@ from capienza.predict.training.blocks.modules import Norm
 from capienza.predict.training.blocks.norm import norm
 from capienza.predict.training.offload import checkpoint_offloaded
 from capienza.predict.training.operations import FP32, add, dropout, scale
+from capienza.predict.training.parallel.selective import checkpoint_selectively
 from capienza.predict.training.tape import (
     LOGITS,
     Tape,
@@ -64,7 +65,12 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     has_dropout: bool
 
 
-CHECKPOINTS = {"full": checkpoint, "reentrant": checkpoint_reentrant, "offload": checkpoint_offloaded}
+CHECKPOINTS = {
+    "full": checkpoint,
+    "reentrant": checkpoint_reentrant,
+    "offload": checkpoint_offloaded,
+    "selective": checkpoint_selectively,
+}
 
 Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
 """Positions and mask, which every layer gets."""

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from capienza.predict.training.operations import FP32, add, cast, copy, dropout, elementwise, in_place, scale
+from capienza.predict.training.parallel.selective import kept
 from capienza.predict.training.tape import Gradients, Tape, Tensor, connected
 
 FLASH_ROWS = 128
@@ -93,8 +94,8 @@ def _fused(
         return made
 
     node = tape.node((query, key, value), back, query, key, value, mask)
-    made = connected(tape.new(query.elements, query.item), node)
-    numbers = tape.new(sums, FP32)
+    made = connected(kept(tape, query.elements, query.item, is_product=False), node)
+    numbers = kept(tape, sums, FP32, is_product=False)
     seeds: Any = tape.new(2, 8), tape.new(1, 8)
     tape.keep(node, made, numbers, *seeds)
     return made
