@@ -57,6 +57,7 @@ def test_what_is_not_stated_is_taken_from_the_framework_and_marked(changes: dict
 
 MS_SWIFT = {
     "framework": "ms-swift 1.x", "framework_version": "torch 2.1.1, transformers ~4.36", "mixed_precision": None,
+    "packed": False,
     "source": "modelscope/ms-swift docs/source_en/LLM/Benchmark.md@b40f31df7^",
 }  # fmt: skip
 SCRIPT = {"framework": "PyTorch scripts 00_orig.py / 01_opt_single_gpu.py", "method": "full", "lora": None}
@@ -73,7 +74,7 @@ SCRIPT = {"framework": "PyTorch scripts 00_orig.py / 01_opt_single_gpu.py", "met
             "lengths",
             Lengths(mean_tokens=812, drops_longer=True),
         ),
-        ({"notes": "mean 812 tokens"}, "llama", "lengths", Lengths(mean_tokens=812)),
+        ({"notes": "mean 812 tokens", "packed": False}, "llama", "lengths", Lengths(mean_tokens=812)),
         (MS_SWIFT | {"attention": "flash2"}, "mistral", "attention", "eager"),
         (MS_SWIFT | {"attention": "flash2"}, "qwen", "attention", "flash_attention_2"),
         (
