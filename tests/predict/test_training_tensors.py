@@ -90,8 +90,9 @@ def test_loading_holds_a_weight_beside_its_codes():
 
 
 def test_merging_takes_the_product_of_the_largest_pair_twice():
-    assert merge_bytes(TINY_LLAMA, with_adapters(targets=("all-linear",))) == 2 * 4 * 768 * 256
-    assert merge_bytes(TINY_LLAMA, FULL) == 0
+    made = pieces(TINY_LLAMA, FULL)
+    assert merge_bytes(made, with_adapters(targets=("all-linear",))) == 2 * 4 * 768 * 256
+    assert merge_bytes(made, FULL) == 0
 
 
 @pytest.mark.oracle

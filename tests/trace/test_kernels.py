@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capienza.allocator.reductions import buffer_bytes
 from capienza.trace import kernels
 from capienza.trace.kernels_attention import efficient_tile, flash_head, splits
 from capienza.trace.kernels_blas import workspace_bytes
 from capienza.trace.kernels_call import OP, PERSISTENT, WHOLE_CHIPS, Asked, Card, is_in_order
-from capienza.trace.kernels_reduce import buffer_bytes
 
 torch = pytest.importorskip("torch")
 
@@ -333,6 +333,19 @@ def test_scan_of_one_row():
 # --- reductions
 
 
+def buffers(outputs, inputs, on_fastest, card):
+    """Of sums in fp32 over one dimension."""
+    return buffer_bytes(
+        outputs,
+        inputs,
+        on_fastest=on_fastest,
+        one_axis=True,
+        item_bytes=4,
+        processors=card.processors,
+        threads_a_processor=card.threads_a_processor,
+    )
+
+
 @pytest.mark.parametrize(
     ("outputs", "inputs", "on_fastest", "size"),
     [
@@ -347,19 +360,19 @@ def test_scan_of_one_row():
     ],
 )
 def test_buffer_of_a_reduction(outputs, inputs, on_fastest, size):
-    assert buffer_bytes(outputs, inputs, on_fastest, True, 4, A100) == size
+    assert buffers(outputs, inputs, on_fastest, A100) == size
 
 
 @given(st.integers(1, 10**7), st.integers(1, 10**7), st.booleans(), st.sampled_from(sorted(WHOLE_CHIPS)))
 def test_a_buffer_is_none_or_holds_an_accumulator_for_each_output(outputs, inputs, on_fastest, capability):
-    buffer, counters = buffer_bytes(outputs, inputs, on_fastest, True, 4, Card(capability))
+    buffer, counters = buffers(outputs, inputs, on_fastest, Card(capability))
     assert (buffer == counters == 0) or (buffer >= 2 * 4 * outputs and counters > 0)
 
 
 def test_sum_knows_which_dimension_lies_beside():
     by_rows = meta(8192, 4096, dtype=torch.float32)
     columns = rows(aten.sum.dim_IntList, by_rows, [0])
-    assert in_all(columns) == sum(buffer_bytes(4096, 8192, False, True, 4, A100)) > 0
+    assert in_all(columns) == sum(buffers(4096, 8192, False, A100)) > 0
     assert rows(aten.sum.dim_IntList, by_rows, [1]) == ()
     assert in_all(rows(aten.sum.dim_IntList, by_rows.t(), [1])) == in_all(columns)
     assert rows(aten.max.other, by_rows, by_rows) == ()

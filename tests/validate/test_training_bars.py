@@ -43,3 +43,13 @@ def test_torchtitan_from_the_second_step_on() -> None:
     steady = errors(found, "training.reserved_peak.silver")
     assert len(steady) >= 9
     assert statistics.median(steady) < 0.03
+
+
+@pytest.mark.slow
+def test_reserved_peaks_of_plain_programs_and_of_rows_of_varying_length() -> None:
+    plain = errors(scored("rasbt-gpt2"), "training.reserved_peak.gold")
+    assert len(plain) >= 6
+    assert max(plain) < 0.01
+    varied = errors(scored("swiftbench-"), "training.reserved_peak.silver")
+    assert len(varied) >= 50
+    assert statistics.median(varied) < 0.04

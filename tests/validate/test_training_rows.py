@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from training_at_hand import LLAMA_3_8B, case, reading, training_cases
 
 from capienza.errors import InputError
+from capienza.recipe.recipe import Lengths
 from capienza.validate import training_rows
 from capienza.validate.run import calibration_of
 from capienza.validate.training_figures import Figures
@@ -52,6 +53,67 @@ def test_a_case_that_states_everything_assumes_nothing() -> None:
 )
 def test_what_is_not_stated_is_taken_from_the_framework_and_marked(changes: dict, field: str) -> None:
     assert field in {origin.field for origin in recipe(**changes).origins}
+
+
+MS_SWIFT = {
+    "framework": "ms-swift 1.x", "framework_version": "torch 2.1.1, transformers ~4.36", "mixed_precision": None,
+    "packed": False,
+    "source": "modelscope/ms-swift docs/source_en/LLM/Benchmark.md@b40f31df7^",
+}  # fmt: skip
+SCRIPT = {"framework": "PyTorch scripts 00_orig.py / 01_opt_single_gpu.py", "method": "full", "lora": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "family", "field", "expected"),
+    [
+        (MS_SWIFT, "llama", "lengths", Lengths(mean_tokens=3234, drops_longer=True)),
+        (MS_SWIFT | {"packed": True}, "llama", "lengths", None),
+        (
+            MS_SWIFT | {"source": "", "notes": "mean 812 tokens"},
+            "llama",
+            "lengths",
+            Lengths(mean_tokens=812, drops_longer=True),
+        ),
+        ({"notes": "mean 812 tokens", "packed": False}, "llama", "lengths", Lengths(mean_tokens=812)),
+        (MS_SWIFT | {"attention": "flash2"}, "mistral", "attention", "eager"),
+        (MS_SWIFT | {"attention": "flash2"}, "qwen", "attention", "flash_attention_2"),
+        (
+            MS_SWIFT | {"attention": "flash2", "framework_version": "transformers 4.35"},
+            "mistral",
+            "attention",
+            "flash_attention_2",
+        ),
+        (SCRIPT | {"notes": "custom LN/GELU."}, "gpt2", "kernels", "written"),
+        (SCRIPT | {"notes": "native LN/GELU."}, "gpt2", "kernels", "pytorch"),
+    ],
+)
+def test_habits_that_are_not_of_the_recipes_own_words(changes: dict, family: str, field: str, expected: Any) -> None:
+    assert getattr(training_recipe(case(**changes), family), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "method", "base", "autocast"),
+    [
+        ("bf16", "lora", "bf16", "bf16"),
+        ("gptq-int4", "lora on gptq-int4", "fp16", "fp16"),
+        ("fp32", "full", "fp32", None),
+    ],
+)
+def test_ms_swift_trains_under_autocast(dtype: str, method: str, base: str, autocast: str | None) -> None:
+    precision = training_recipe(case(**MS_SWIFT | {"weight_dtype": dtype, "method": method}), "llama").precision
+    assert (precision.base, precision.autocast) == (base, autocast)
+
+
+@pytest.mark.parametrize(("loss", "widens"), [("cut cross entropy", False), ("HF full logits fp32", True)])
+def test_axolotl_narrows_its_norms_for_cut_cross_entropy(loss: str, widens: bool) -> None:
+    asked = {
+        "framework": "axolotl",
+        "method": "qlora",
+        "weight_dtype": "bnb nf4",
+        "loss_impl": loss,
+        "attention": "sdpa",
+    }
+    assert recipe(**asked).precision.widens_norms is widens
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ allocator. While a private pool is open without a capture, releases before 2.13 
 
 from __future__ import annotations
 
-from capienza.allocator.blocks import Block, FreeList, Pool
+from bisect import bisect_left
+
+from capienza.allocator.blocks import ADDRESS_BITS, Block, FreeList, Pool
 from capienza.allocator.device import Device
 from capienza.allocator.expandable import allocate_expandable, widest_fit
 from capienza.allocator.pressure import collect_garbage, release_oversize, release_pool
@@ -134,18 +136,19 @@ class Allocator:
         """The block that fits best (get_free_block)."""
         if self.collects and not home.is_small:
             home.pool.searches += 1
-        place = home.place(size)
-        if place == len(home.keys):
+        keys = home.keys
+        place = bisect_left(keys, size << ADDRESS_BITS)
+        if place == len(keys):
             return None
         if self.is_expandable:
             place = widest_fit(home, place)
-        block = home.at(place)
-        if block.size >= self.max_split and (
-            size < self.max_split or block.size >= size + self.settings.max_non_split_rounding_bytes
-        ):
-            return None
-        del home.blocks[home.keys.pop(place)]
-        return block
+        if self.max_split < NO_LIMIT:
+            found = home.at(place).size
+            if found >= self.max_split and (
+                size < self.max_split or found >= size + self.settings.max_non_split_rounding_bytes
+            ):
+                return None
+        return home.blocks.pop(keys.pop(place))
 
     def _from_device(self, home: FreeList, size: int) -> Block | None:
         """New memory; what is cached goes back until there is enough, step by step."""

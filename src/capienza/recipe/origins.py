@@ -87,7 +87,7 @@ BEHIND: dict[str, tuple[str, ...]] = {
 """A field, and the options that decide it: the first of them that has a choice is its origin."""
 
 OF_ADAPTERS, OF_WEIGHTS = 0, 1
-WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens")
+WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens", "lengths")
 """What is no choice: stated versions, and what only the tokenizer's files tell."""
 NAMED = frozenset({"method", "sharding", "optimizer", "objective", "rollout", "loss"})
 HELPERS = (

@@ -99,6 +99,16 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     keeps_outputs: bool = False
 
 
+class Lengths(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the rows of the data are, which are not packed: `mean_tokens` of all of them, the long ones too.
+
+    `drops_longer`: a row of more tokens than allowed is left out; else it is cut.
+    """
+
+    mean_tokens: int
+    drops_longer: bool = False
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """`microbatch` 0: none. `keeps_logits`: those of all rows wait on the GPU until the end. `generates` tokens."""
 
@@ -156,9 +166,10 @@ class Origin(msgspec.Struct, frozen=True):
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """One training run on one rank's view. `tokens` and `microbatch` are of one pass; padded rows are full rows.
 
-    `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
-    attention mask. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
-    minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
+    `kernels`: whose code runs norms, rotary positions and the gated product (`pytorch`: torch.nn's modules; `written`:
+    each operation written out). `has_padding_mask`: the batch holds an attention mask. `lengths` None: every row has
+    all tokens. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a minus
+    takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
     in the framework's month. `left_out` are options of the card that change no figure here, `origins` what every field
     rests on.
     """
@@ -173,7 +184,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     is_packed: bool
     has_padding_mask: bool
     attention: Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3", "xformers"]
-    kernels: Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan"]
+    kernels: Literal[
+        "transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan", "pytorch", "written"
+    ]
     is_compiled: bool
     precision: Precision
     optimizer: Optimizer
@@ -185,6 +198,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     export: Literal["none", "adapter", "merge", "full_state"] = "none"
     parallel: Parallel = Parallel()
     preference: Preference | None = None
+    lengths: Lengths | None = None
     allocator: str | None = None
     added_tokens: int = 0
     libraries: tuple[tuple[str, str], ...] = ()

@@ -1,8 +1,6 @@
 """What reductions and normalisations take besides their results.
 
-A reduction that gives each block of threads too much to do is cut further: the blocks of one output meet in a buffer.
-`buffer_bytes` follows `setReduceConfig` of native/cuda/Reduce.cuh (2.13.0, in the wheel), lines 62-215 and 1040-1196;
-four recordings of a real card have these blocks, 0 bytes off (weights of RMS norm, 1024 wide, 512 to 4096 rows).
+A reduction that gives each block of threads too much to do is cut further: see `allocator.reductions`.
 Softmax, layer norm and RMS norm read contiguous operands: others are copied (SoftMax.cu, layer_norm_kernel.cu).
 Backward of layer norm and RMS norm over more than 65536 short rows sums them in parts first (layer_norm_kernel.cu,
 `LaunchGammaBetaBackwardCUDAKernel`, since about 2.8).
@@ -15,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from capienza.allocator.reductions import buffer_bytes
 from capienza.errors import phrase
 from capienza.trace.kernels_call import Asked, Card, Rule, ScratchRow, Table, ceiling, copied, is_in_order
 
@@ -25,50 +24,26 @@ NORM_PARTS = phrase("norm: sums of the parts of weight and bias")
 GROUP_SCALE = phrase("group norm: scale and shift of each channel")
 GROUP_SUMS = phrase("group norm: sums of each channel")
 
-MOST_THREADS, WARP = 512, 32
-FEWEST_VALUES, MOST_VALUES = 16, 256
-INPUT_VECTOR, LEAST_VECTORISED = 4, 128
-FP32_BYTES, INT_BYTES = 4, 4
+WARP = 32
+FP32_BYTES = 4
 CHUNK = 65536
 MANY_ROWS, ROWS_A_PART, MOST_PARTS = 65536, 32, 32768
 PARTS_SINCE = (2, 8)
 SOURCE = "Reduce.cuh, setReduceConfig"
 
 
-def buffer_bytes(
+def _buffers(
     outputs: int, inputs: int, on_fastest: bool, one_axis: bool, item_bytes: int, card: Card
 ) -> tuple[int, int]:
-    """The buffer in which blocks of threads meet and their counters, in bytes; zeros where an output is of one block.
-
-    `inputs` are reduced to each of `outputs`; `on_fastest` where the reduced dimension is the one whose elements lie
-    beside each other; `item_bytes` of an accumulator.
-    """
-    vector = 1
-    first, second = (inputs, outputs) if on_fastest else (outputs, inputs)
-    if on_fastest and first >= LEAST_VECTORISED and one_axis:
-        first //= INPUT_VECTOR
-    elif not on_fastest:
-        vector = math.gcd(outputs, 4)
-        first //= vector
-    width, height = _block(first, second, MOST_THREADS // vector)
-    step_in, step_out = (width, 1) if on_fastest else (1, width)
-    split = ceiling(inputs, step_in) >= min(height * 16, MOST_VALUES)
-    step_in, step_out = (step_in * height, step_out) if split else (step_in, step_out * height)
-    values = ceiling(inputs, step_in)
-    grid = ceiling(outputs // vector, step_out)
-    target = card.processors * (card.threads_a_processor // (width * height))
-    if not (split and values >= MOST_VALUES and grid <= target):
-        return 0, 0
-    blocks = max(min(ceiling(target, max(grid, 1)), ceiling(values, FEWEST_VALUES)), ceiling(values, MOST_VALUES))
-    if blocks <= 1:
-        return 0, 0
-    return item_bytes * outputs * blocks * (1 if on_fastest else width * vector), INT_BYTES * grid
-
-
-def _block(first: int, second: int, most: int) -> tuple[int, int]:
-    first, second = (most if size >= most else 1 << (max(size, 1).bit_length() - 1) for size in (first, second))
-    height = min(second, most // min(first, WARP))
-    return min(first, most // height), height
+    return buffer_bytes(
+        outputs,
+        inputs,
+        on_fastest=on_fastest,
+        one_axis=one_axis,
+        item_bytes=item_bytes,
+        processors=card.processors,
+        threads_a_processor=card.threads_a_processor,
+    )
 
 
 def _reduction(axes_at: int, item_bytes: int = FP32_BYTES) -> Rule:
@@ -80,7 +55,7 @@ def _reduction(axes_at: int, item_bytes: int = FP32_BYTES) -> Rule:
         inputs = math.prod(tensor.shape[axis] for axis in axes)
         fastest = min((axis for axis in range(tensor.dim()) if tensor.shape[axis] > 1), key=tensor.stride, default=0)
         item = max(item_bytes, tensor.dtype.itemsize)
-        buffer, counters = buffer_bytes(
+        buffer, counters = _buffers(
             tensor.numel() // inputs,
             inputs,
             len(axes) == tensor.dim() or fastest in axes,
@@ -130,7 +105,7 @@ def _norm_backward(weight_at: int, has_bias: bool) -> Rule:
             parts = min(ceiling(rows, ROWS_A_PART), MOST_PARTS // ceiling(width, WARP))
             size = parts * width * weight.dtype.itemsize * (2 if has_bias else 1)
             yield ScratchRow(NORM_PARTS, size, source, verified=bool(asked.card.multiprocessors))
-            buffer, counters = buffer_bytes(width, parts, False, True, FP32_BYTES, asked.card)
+            buffer, counters = _buffers(width, parts, False, True, FP32_BYTES, asked.card)
             if buffer:
                 yield ScratchRow(BUFFER, buffer, SOURCE, verified=False)
                 yield ScratchRow(COUNTERS, counters, SOURCE, verified=False)

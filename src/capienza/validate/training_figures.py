@@ -13,6 +13,8 @@ import msgspec
 
 from capienza.architecture.model import Architecture
 from capienza.catalog.asked import claim_of
+from capienza.catalog.capacity import capacity_of
+from capienza.catalog.devices import usual_cuda_share
 from capienza.errors import InputError, Message, Parameter
 from capienza.ledger.counters import Counters, counters_of
 from capienza.ledger.entry import Entry
@@ -100,4 +102,8 @@ def gpu_facts(name: str) -> GpuFacts:
         claim = claim_of(name)
     except InputError:
         return NO_GPU
-    return GpuFacts(name=" ".join(claim.candidates))
+    found = capacity_of(claim)
+    total = found.cuda_total_bytes
+    if total is None and found.smallest_bytes is not None:
+        total = int(found.smallest_bytes * usual_cuda_share())
+    return GpuFacts(total, " ".join(claim.candidates))

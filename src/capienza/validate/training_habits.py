@@ -2,7 +2,9 @@
 
 Sources: the frameworks' own defaults. HF Trainer clips at 1, walks AdamW by foreach until torch 2.8 and fused from then
 on, and puts an attention mask into every batch; PEFT keeps adapters of 16-bit bases in fp32; LitGPT and torchtune keep
-them in the format of the base and clip nothing; torchtitan and axolotl set expandable segments.
+them in the format of the base and clip nothing; torchtitan and axolotl set expandable segments; ms-swift leaves out
+rows that are too long (`truncation_strategy` is "delete", swift/llm/utils/argument.py of 1.x) and always trains under
+autocast, in fp16 where the weights are those of GPTQ.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-Kernels = Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan"]
+Kernels = Literal["transformers", "liger", "unsloth", "foak", "litgpt", "torchtune", "torchtitan", "pytorch", "written"]
 
 
 class Habit(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +22,9 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
 
     `wide_adapters`: those of a 16-bit base are fp32. `prepares_bits`: PEFT prepares 4-bit bases, and takes the
     rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32. `update_rows`: sequences of
-    one update where nothing says how many microbatches it has; 0 means one microbatch.
+    one update where nothing says how many microbatches it has; 0 means one microbatch. `drops_longer`: rows longer than
+    allowed are left out, not cut. `autocasts`: to the format of the weights, where nothing else is said.
+    `asks_flash_by_old_name`: it sets `_flash_attn_2_enabled`, which a later transformers does not read.
     """
 
     name: str
@@ -34,6 +38,9 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: bool = False
     widens_logits: bool = False
     update_rows: int = 0
+    drops_longer: bool = False
+    autocasts: bool = False
+    asks_flash_by_old_name: bool = False
 
 
 HUGGING_FACE = Habit(
@@ -42,6 +49,7 @@ HUGGING_FACE = Habit(
 TRL = msgspec.structs.replace(HUGGING_FACE, name="trl", prepares_bits="norms")
 PLAIN = Habit(name="pytorch")
 HABITS: tuple[tuple[str, Habit], ...] = (
+    (r"pytorch scripts", Habit(name="pytorch", kernels="pytorch")),
     (
         r"lit-?gpt|lit-?llama",
         Habit(name="litgpt", kernels="litgpt", wide_adapters=False, generates=100, update_rows=16),
@@ -56,7 +64,17 @@ HABITS: tuple[tuple[str, Habit], ...] = (
         Habit(name="unsloth", is_hugging_face=True, kernels="unsloth", max_grad_norm=1.0, checkpoints=True),
     ),
     (r"axolotl", msgspec.structs.replace(TRL, name="axolotl", is_expandable=True)),
-    (r"swift", msgspec.structs.replace(HUGGING_FACE, name="ms-swift", checkpoints=True)),
+    (
+        r"swift",
+        msgspec.structs.replace(
+            HUGGING_FACE,
+            name="ms-swift",
+            checkpoints=True,
+            drops_longer=True,
+            autocasts=True,
+            asks_flash_by_old_name=True,
+        ),
+    ),
     (r"llama-?factory", msgspec.structs.replace(TRL, name="llama-factory", checkpoints=True)),
     (r"fsdp_qlora", Habit(name="fsdp_qlora", wide_adapters=False, max_grad_norm=0.3, widens_logits=True)),
     (r"\btrl\b|sft-?trainer|fms|dpo-?trainer|grpo-?trainer", TRL),

@@ -6,12 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
+import msgspec
+
 from capienza.errors import InputError, template
 from capienza.recipe.recipe import (
     Adapters,
     Checkpointing,
     Dtype,
     Evaluation,
+    Lengths,
     Loss,
     Method,
     Objective,
@@ -33,10 +36,22 @@ OPEN_LENGTH = template("validate.training-open-length", "the case only bounds th
 OPEN_LENGTH_TOKENS = 2048
 OWN_CODE = re.compile(r"baichuan|xverse|internlm|aquila|minicpm")
 """Models that came with modeling code of their own."""
+OWN_XFORMERS = re.compile(r"baichuan2?-7b")
+"""Models whose own code trains by xformers wherever it is installed (modeling_baichuan.py of Baichuan2-7B). That of 13B
+gives it a mask for every head, which is not covered."""
+OWN_LOSS = re.compile(r"baichuan")
+"""Models whose own code makes the loss, of a shifted copy of the logits in their format (modeling_baichuan.py)."""
+OWN_FLASH = ("qwen",)
+"""Families whose own code asks for flash attention by a name of its own."""
 FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
 """Rows that fms-hf-tuning adds to these models' embeddings, by what their tokenizers hold; one for all others."""
 WHOLE_ROW_GROUPS = re.compile(r"thebloke/(?:.*70b|.*mixtral)", re.IGNORECASE)
 """Checkpoints of GPTQ whose quantize_config.json states one group a row."""
+PAGES = (("ms-swift docs/source_en/llm/benchmark.md", "mean 3234 tokens"),)
+"""What a page that several cases come from says of the data of all of them."""
+MEAN_TOKENS = re.compile(r"mean (\d{2,7}) tokens", re.ASCII)
+WRITTEN_OUT = re.compile(r"^custom\b")
+"""A note that a program's norms and activations are its own."""
 OTHER_LOSSES = re.compile(r"classif|labels\)|contrastive|reward")
 NO_LOSSES = re.compile(r"\bmse\b|flow|diffusion")
 WIDE_NORMS, NARROW_NORMS = "norms to fp32", "norms kept bf16"
@@ -83,9 +98,20 @@ def training_recipe(row: Row, family: str) -> Recipe:
         max_grad_norm=habit.max_grad_norm,
         parallel=parallel,
         preference=_preference(objective, method),
+        lengths=_lengths(row, habit),
         allocator="expandable_segments:True" if habit.is_expandable or "expandable" in _notes(row) else None,
         origins=tuple(origins),
     )
+
+
+def _lengths(row: Row, habit: Habit) -> Lengths | None:
+    """Where the case tells the mean length of its data, and does not pack them."""
+    found = MEAN_TOKENS.search(_notes(row)) or next(
+        (MEAN_TOKENS.search(said) for page, said in PAGES if page in words.text(row.get("source"))), None
+    )
+    if found is None or words.text(row.get("packed")) == "true":
+        return None
+    return Lengths(mean_tokens=int(found[1][:7]), drops_longer=habit.drops_longer)
 
 
 def _assume(origins: list[Origin], habit: Habit, field: str, value: object) -> None:
@@ -146,7 +172,13 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
     if ("bf16" in stored and "fp16" in stored) or base is None:
         base = half
         _assume(origins, habit, "precision.base", base)
+    if habit.autocasts and quantised and quantised.startswith("gptq") and base != "fp16":
+        base = "fp16"
+        _assume(origins, habit, "precision.base", base)
     autocast = _autocast(said, half)
+    if habit.autocasts and not said and base != "fp32":
+        autocast = base
+        _assume(origins, habit, "precision.autocast", autocast)
     if "bf16-true" in said and "fp32" not in stored:
         base = "bf16"
     lora = words.lora_of(row)
@@ -170,9 +202,15 @@ def _precision(row: Row, habit: Habit, method: Method, origins: list[Origin]) ->
 
 
 def _preparation(row: Row, habit: Habit) -> Literal["rest", "norms", "nothing"]:
-    if NARROW_NORMS in _notes(row):
+    if NARROW_NORMS in _notes(row) or (habit.name == "axolotl" and _is_narrowed(row)):
         return "nothing"
     return "norms" if WIDE_NORMS in _notes(row) else habit.prepares_bits
+
+
+def _is_narrowed(row: Row) -> bool:
+    """Axolotl takes norms back to 16 bits for flash attention and for cut cross entropy (loaders/model.py)."""
+    said = f"{words.text(row.get('loss_impl'))} {words.text(row.get('attention'))}"
+    return re.search(r"cut[- ]cross|\bcce\b|flash", said) is not None
 
 
 def _autocast(said: str, half: Dtype) -> Dtype | None:
@@ -224,6 +262,8 @@ def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
     if loss is None:
         loss = Loss(kind="full", widens=habit.widens_logits)
         _assume(origins, habit, "loss.kind", loss.kind)
+    if loss.kind == "full" and OWN_LOSS.search(words.text(row.get("model"))):
+        return msgspec.structs.replace(loss, widens=False, shifts=True)
     return loss
 
 
@@ -240,10 +280,20 @@ def _accumulation(row: Row, habit: Habit, origins: list[Origin], rows: int) -> i
 
 def _attention(row: Row, habit: Habit, family: str, origins: list[Origin]) -> str:
     found = words.attention(row.get("attention"))
+    if found == "flash_attention_2" and habit.asks_flash_by_old_name and family not in OWN_FLASH and _is_deaf(row):
+        found = None
+    if found is None and OWN_XFORMERS.search(words.text(row.get("model"))):
+        found = "xformers"
+        _assume(origins, habit, "attention", found)
     if found is None:
         found = "eager" if habit.is_hugging_face and _is_before_sdpa(row, family) else "sdpa"
         _assume(origins, habit, "attention", found)
     return found
+
+
+def _is_deaf(row: Row) -> bool:
+    """Does transformers no longer read `_flash_attn_2_enabled`? Since 4.36 it is `_attn_implementation`."""
+    return (words.version_of("transformers", row.get("framework_version")) or (0, 0)) >= (4, 36)
 
 
 def _is_before_sdpa(row: Row, family: str) -> bool:
@@ -259,6 +309,8 @@ def _kernels(row: Row, habit: Habit) -> Kernels:
         return "foak"
     if "liger" in said and "fms" in words.text(row.get("framework")):
         return "foak"  # fms-acceleration takes Liger's loss beside its own kernels
+    if habit.kernels == "pytorch" and WRITTEN_OUT.search(_notes(row)):
+        return "written"
     return "liger" if "liger" in said and "cut" not in said else habit.kernels
 
 

@@ -9,9 +9,10 @@ at all, which moves no memory.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
@@ -105,24 +106,24 @@ def real(program: Program, steps: int = 2, *, evenly: bool = False) -> Curve:
 
     `evenly`: in that step every expert gets as many tokens as any other, as the trace assumes.
     """
-    build, step = program
-    torch.manual_seed(SEED)
-    counter = _counter()
-    gc.collect()
-    with torch.autograd.set_multithreading_enabled(False):
-        state = build()
-        for _ in range(steps - 1):
-            step(state)
-        gc.collect()
-        counter.restart()
+    with _last_step(program, steps) as (counter, last):
         with _Recorder(counter, evenly=evenly) as recorder:
-            step(state)
+            last()
         recorder.between()
     return _with_views(recorder.curve)
 
 
 def bare(program: Program, steps: int = 2) -> Curve:
     """The same without looking at operations, which autograd notices: base and raw peak only."""
+    with _last_step(program, steps) as (counter, last):
+        base = counter.live_bytes
+        last()
+    return Curve(base, [], [], raw_peak=counter.peak_bytes)
+
+
+@contextlib.contextmanager
+def _last_step(program: Program, steps: int) -> Iterator[tuple[Counter, Callable[[], None]]]:
+    """The counter, restarted when all steps but the last are done, and the last step."""
     build, step = program
     torch.manual_seed(SEED)
     counter = _counter()
@@ -133,9 +134,7 @@ def bare(program: Program, steps: int = 2) -> Curve:
             step(state)
         gc.collect()
         counter.restart()
-        base = counter.live_bytes
-        step(state)
-    return Curve(base, [], [], raw_peak=counter.peak_bytes)
+        yield counter, functools.partial(step, state)
 
 
 def traced(program: Program, steps: int = 2, *, watched: bool = True) -> Curve:

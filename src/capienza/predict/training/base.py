@@ -13,7 +13,7 @@ peft_module_casting_to_bf16; bitsandbytes 0.43 and 0.50 functional.py, nn/module
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -21,7 +21,7 @@ from capienza.allocator.sizes import rounded_bytes
 from capienza.architecture.model import Architecture
 from capienza.formats.scheme import WEIGHT_FORMATS, Scheme, stored
 from capienza.formats.tensor import Tensor
-from capienza.predict.training.modules import UNTIED_HEAD, Piece, pieces, stored_buffers
+from capienza.predict.training.modules import UNTIED_HEAD, Piece, alike, pieces, stored_buffers
 from capienza.predict.training.releases import release
 from capienza.recipe.recipe import Recipe
 
@@ -57,18 +57,27 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def base_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Base:
+def base_of(
+    architecture: Architecture,
+    recipe: Recipe,
+    scheme: Scheme | None = None,
+    made: tuple[Piece, ...] | None = None,
+) -> Base:
     """The model's own tensors. `scheme` is the quantisation of its files, if any; else the recipe's is taken.
 
-    Raises `InputError` for a matrix that the format cannot pack.
+    `made` are the model's pieces, or one of each kind with its count, where the caller has them. Raises `InputError`
+    for a matrix that the format cannot pack.
     """
     scheme = scheme_of(recipe, scheme)
     dtype = resident_dtype(recipe)
     shares_code = release(recipe, "bitsandbytes") < OWN_NESTED_CODES_SINCE
     by_format: dict[str, int] = {}
     quantised = rest = modules = widened = nested_code = rounding = untied = 0
-    made = pieces(architecture, recipe)
-    for one, count in alike((*made, *stored_buffers(architecture)), scheme):
+    made = pieces(architecture, recipe) if made is None else made
+    everything = (*made, *stored_buffers(architecture))
+    # Where the quantisation has rules by name, every piece is a kind of its own.
+    for one in everything if scheme is not None and scheme.rules else alike(everything):
+        count = one.count
         parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
         for part in parts:
             if shares_code and part.name.endswith(NESTED_CODE):
@@ -118,22 +127,6 @@ def resident_dtype(recipe: Recipe) -> str:
 def is_packed(parts: tuple[Tensor, ...], dtype: str) -> bool:
     """Is a parameter that is held in these tensors quantised?"""
     return len(parts) > 1 or parts[0].dtype != dtype
-
-
-def alike(made: Iterable[Piece], scheme: Scheme | None) -> Iterator[tuple[Piece, int]]:
-    """One piece of each kind and how many there are: the layers of a model repeat themselves.
-
-    Where the quantisation has rules by name, every piece is a kind of its own.
-    """
-    if scheme is not None and scheme.rules:
-        yield from ((one, one.count) for one in made)
-        return
-    found: dict[tuple[str, tuple[int, ...]], tuple[Piece, int]] = {}
-    for one in made:
-        key = one.kind, one.shape
-        first, count = found.get(key) or (one, 0)
-        found[key] = first, count + one.count
-    yield from found.values()
 
 
 def is_widened(one: Piece, recipe: Recipe) -> bool:

@@ -7,7 +7,7 @@ is walked once and laid upon the level that is there when its turn comes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -31,47 +31,53 @@ def segments_of(events: Sequence[Event], repeats: Mapping[object, int]) -> list[
     """The segments in order. A segment of `repeats` stands for so many: what goes at an exit goes so often."""
     segments: list[Segment] = []
     current = Segment("")
+    change, often, is_exit = current.change, 1, False
     total = most = 0
     alive: dict[int, tuple[int, int, int]] = {}
     for code, block, size, kind in events:
         if code == ALLOCATED:
-            alive[block] = (size, kind, repeats.get(current.name, 1))
-            current.change[kind] += size
+            alive[block] = size, kind, often
+            change[kind] += size
             total += size
-            if total > most:
-                most, current.highest = total, _level(current)
-        elif code == FREED:
-            size, kind, often = alive.pop(block)
-            if current.name in EXITS:
-                size *= often
-            current.change[kind] -= size
-            total -= size
+            continue
+        # The level only rises up to here: it is looked at where it stops rising.
+        if total > most:
+            most, current.highest = total, _level(change)
+        if code == FREED:
+            size, kind, often_held = alive.pop(block)
+            change[kind] -= size * often_held if is_exit else size
+            total -= size * often_held if is_exit else size
         elif code == RENAMED:
-            size, before, often = alive[block]
-            alive[block] = (size, kind, often)
-            current.change[before] -= size
-            current.change[kind] += size
+            size, before, often_held = alive[block]
+            alive[block] = size, kind, often_held
+            change[before] -= size
+            change[kind] += size
         else:
             current = Segment(block)
             segments.append(current)
+            change, often, is_exit = current.change, repeats.get(block, 1), block in EXITS
             total = most = 0
+    if total > most:
+        current.highest = _level(change)
     return segments
 
 
-def _level(segment: Segment) -> Level:
-    first, second, third, fourth = segment.change
+def _level(change: Sequence[int]) -> Level:
+    first, second, third, fourth = change
     return first, second, third, fourth
 
 
-def highest(start: Level, segments: Sequence[Segment]) -> tuple[Level, object, Level]:
-    """The highest level of a run of segments, where it is, and the level at the end."""
-    level, best, where = start, start, segments[0].name if segments else ""
-    most = sum(start)
-    for segment in segments:
-        peak = _sum(level, segment.highest)
-        if sum(peak) > most:
-            most, best, where = sum(peak), peak, segment.name
+def highest(start: Level, segments: Iterable[tuple[object, Segment]]) -> tuple[Level, object, Level]:
+    """The highest level of a run of named segments, where it is first reached, and the level at the end."""
+    level, best, where = start, start, None
+    total = most = sum(start)
+    for name, segment in segments:
+        if where is None:
+            where = name
+        if total + sum(segment.highest) > most:
+            most, best, where = total + sum(segment.highest), _sum(level, segment.highest), name
         level = _sum(level, segment.change)
+        total += sum(segment.change)
     return best, where, level
 
 

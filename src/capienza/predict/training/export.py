@@ -11,20 +11,19 @@ torch.serialization.
 
 from __future__ import annotations
 
-from capienza.architecture.model import Architecture
-from capienza.predict.training.base import alike
-from capienza.predict.training.modules import pieces
+from collections.abc import Iterable
+
+from capienza.predict.training.modules import Piece
 from capienza.predict.training.trained import BYTES, is_target
 from capienza.recipe.recipe import Recipe
 
 
-def merge_bytes(architecture: Architecture, recipe: Recipe) -> int:
-    """The most that merging one matrix takes; 0 without adapters."""
+def merge_bytes(made: Iterable[Piece], recipe: Recipe) -> int:
+    """The most that merging one of a model's matrices takes; 0 without adapters."""
     adapters = recipe.adapters
     if adapters is None:
         return 0
-    made = alike(pieces(architecture, recipe), None)
-    largest = max((one.elements for one, _ in made if is_target(one, adapters)), default=0)
+    largest = max((one.elements for one in made if is_target(one, adapters)), default=0)
     size = BYTES[adapters.dtype]
     if recipe.precision.quantised is None:
         return 2 * size * largest

@@ -46,34 +46,53 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
     slack_bytes: int
 
 
-def loading(architecture: Architecture, recipe: Recipe, scheme: Scheme | None = None) -> Loading:
-    """The load of one model on one GPU. Raises `InputError` for a matrix that the format cannot pack."""
+def loading(
+    architecture: Architecture,
+    recipe: Recipe,
+    scheme: Scheme | None = None,
+    made: tuple[Piece, ...] | None = None,
+) -> Loading:
+    """The load of one model on one GPU; `made` are the model's pieces, where the caller has them.
+
+    Raises `InputError` for a matrix that the format cannot pack.
+    """
     scheme = scheme_of(recipe, scheme)
+    made = pieces(architecture, recipe) if made is None else made
     slack = 0
     if scheme is not None and release(recipe, "transformers") < WARMED_UP_SINCE:
         slack = _slack(load_events(architecture, recipe, scheme))
-    dtype, is_made = resident_dtype(recipe), _is_made(scheme)
     held = peak = 0
     wide: list[int] = []
-    plain: set[tuple[object, ...]] = set()
-    sizes: dict[tuple[object, ...], tuple[int, int]] = {}
-    for one in _in_order(pieces(architecture, recipe)):
+    sizes: dict[tuple[object, ...], tuple[int, int, int]] = {}
+    for one in _in_order(made) if looks_at_order(recipe, scheme) else made:
         key = _kind(one, scheme)
         if key not in sizes:
-            parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
-            beside = _beside(one.elements, parts) if is_made and is_packed(parts, dtype) else ()
-            sizes[key] = sum(rounded_bytes(part.bytes) for part in parts), sum(map(rounded_bytes, beside))
-            if not is_packed(parts, dtype):
-                plain.add(key)
-        stays, passing = sizes[key]
+            sizes[key] = _sizes(one, recipe, scheme)
+        stays, passing, widened = sizes[key]
         held += one.count * stays
-        peak = max(peak, held + passing)
-        if key in plain and is_widened(one, recipe):
-            wide += [one.elements] * one.count
+        if held + passing > peak:
+            peak = held + passing
+        if widened:
+            wide += [widened] * one.count
     for elements in wide:
         peak = max(peak, held + rounded_bytes(4 * elements))
         held += rounded_bytes(4 * elements) - rounded_bytes(2 * elements)
     return Loading(peak_bytes=peak + slack, slack_bytes=slack)
+
+
+def looks_at_order(recipe: Recipe, scheme: Scheme | None) -> bool:
+    """Is anything made or widened on the way, so that it matters what is there by then?"""
+    return _is_made(scheme) or recipe.precision.widens_rest or recipe.precision.widens_norms
+
+
+def _sizes(one: Piece, recipe: Recipe, scheme: Scheme | None) -> tuple[int, int, int]:
+    """Bytes that stay of a piece, bytes beside it while it is made, and its elements if it is widened later."""
+    dtype, elements = resident_dtype(recipe), one.elements
+    parts = stored(one.name, one.shape, one.role, scheme, dtype, transposed=one.transposed)
+    packed = is_packed(parts, dtype)
+    beside = _beside(elements, parts) if packed and _is_made(scheme) else ()
+    stays, passing = (sum(map(rounded_bytes, sizes)) for sizes in ((part.bytes for part in parts), beside))
+    return stays, passing, elements if not packed and is_widened(one, recipe) else 0
 
 
 def _slack(events: Iterator[Event]) -> int:
@@ -107,12 +126,12 @@ def _beside(elements: int, parts: tuple[Tensor, ...]) -> tuple[int, ...]:
     return (2 * elements,)
 
 
-def load_events(architecture: Architecture, recipe: Recipe, scheme: Scheme | None) -> Iterator[Event]:
-    """The allocator's events of the load; blocks are numbered from 0, and what stays is not given back.
+def load_events(architecture: Architecture, recipe: Recipe, scheme: Scheme | None, first: int = 0) -> Iterator[Event]:
+    """The allocator's events of the load; blocks are numbered from `first`, and what stays is not given back.
 
     Raises `InputError` for a matrix that the format cannot pack.
     """
-    dtype, numbers, is_made = resident_dtype(recipe), itertools.count(), _is_made(scheme)
+    dtype, numbers, is_made = resident_dtype(recipe), itertools.count(first), _is_made(scheme)
     wide: list[tuple[int, int]] = []
     parts_of: dict[tuple[object, ...], tuple[Tensor, ...]] = {}
     for one in _in_order(pieces(architecture, recipe)):

@@ -8,7 +8,7 @@ took like any other. Sources: transformers 4.48 modeling_mixtral.py, modeling_qw
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -27,13 +27,15 @@ NUMBERED = frozenset({"mixtral", "phimoe", "minimax"})
 class Piece(msgspec.Struct, frozen=True):
     """One tensor of the unquantised model, `count` times over (the experts of a layer are alike).
 
-    `shape` is [out, in], with `transposed` [in, out]; fused experts have a dimension more in front.
+    `shape` is [out, in], with `transposed` [in, out]; fused experts have a dimension more in front. `kind` is the name
+    without the layer's number: pieces of one kind stand alike in every layer.
     """
 
     name: str
     shape: tuple[int, ...]
     role: Role
     layer: int | None
+    kind: str
     transposed: bool = False
     count: int = 1
 
@@ -41,11 +43,6 @@ class Piece(msgspec.Struct, frozen=True):
     def elements(self) -> int:
         """Elements of one of them."""
         return math.prod(self.shape)
-
-    @property
-    def kind(self) -> str:
-        """Its name without the layer's number: pieces of one kind stand alike in every layer."""
-        return self.name if self.layer is None else self.name.partition(f".{self.layer}.")[2]
 
     @property
     def module(self) -> str:
@@ -63,22 +60,41 @@ def pieces(architecture: Architecture, recipe: Recipe) -> tuple[Piece, ...]:
     is_apart = architecture.model_type not in ALWAYS_FUSED and release(recipe, "transformers") < FUSED_SINCE
     made: list[Piece] = []
     for one in architecture.parameters:
-        if is_apart and one.role == "expert" and len(one.shape) == 3 and not one.transposed:
+        name, shape, role = one.name, one.shape, one.role
+        if is_apart and role == "expert" and len(shape) == 3 and not one.transposed:
             made.extend(_experts(one, architecture.model_type))
         else:
-            shape = one.shape
-            if recipe.added_tokens and one.role in ("embedding", "head") and one.shape[0] == architecture.vocab_size:
-                shape = (one.shape[0] + recipe.added_tokens, *one.shape[1:])
-            made.append(Piece(one.name, shape, one.role, one.layer, one.transposed))
+            if recipe.added_tokens and role in ("embedding", "head") and shape[0] == architecture.vocab_size:
+                shape = (shape[0] + recipe.added_tokens, *shape[1:])
+            made.append(Piece(name, shape, role, one.layer, _kind(name, one.layer), one.transposed))
     if recipe.kernels == "litgpt" and architecture.tied_head:
         tables = [one for one in made if one.role == "embedding"]
-        made += [Piece(UNTIED_HEAD, one.shape, "head", None) for one in tables]
+        made += [Piece(UNTIED_HEAD, one.shape, "head", None, UNTIED_HEAD) for one in tables]
     return tuple(made)
+
+
+def alike(made: Iterable[Piece]) -> tuple[Piece, ...]:
+    """One piece of each kind and shape, with how many there are: the layers of a model repeat themselves."""
+    found: dict[tuple[str, tuple[int, ...]], Piece] = {}
+    counts: dict[tuple[str, tuple[int, ...]], int] = {}
+    for one in made:
+        key = one.kind, one.shape
+        if key in counts:
+            counts[key] += one.count
+        else:
+            found[key], counts[key] = one, one.count
+    return tuple(msgspec.structs.replace(one, count=counts[key]) for key, one in found.items())
+
+
+def _kind(name: str, layer: int | None) -> str:
+    return name if layer is None else name.partition(f".{layer}.")[2]
 
 
 def stored_buffers(architecture: Architecture) -> tuple[Piece, ...]:
     """What is stored with the parameters and never trained."""
-    return tuple(Piece(one.name, one.shape, one.role, one.layer) for one in architecture.buffers)
+    return tuple(
+        Piece(one.name, one.shape, one.role, one.layer, _kind(one.name, one.layer)) for one in architecture.buffers
+    )
 
 
 def _experts(one: Parameter, model_type: str) -> Iterator[Piece]:
@@ -87,6 +103,10 @@ def _experts(one: Parameter, model_type: str) -> Iterator[Piece]:
     names = ("w1", "w3", "w2") if model_type in NUMBERED else ("gate_proj", "up_proj", "down_proj")
     if "gate_up" in one.name:
         for name in names[:2]:
-            yield Piece(f"{prefix}.*.{name}.weight", (rows // 2, columns), one.role, one.layer, count=count)
+            yield _expert(one, f"{prefix}.*.{name}.weight", (rows // 2, columns), count)
     else:
-        yield Piece(f"{prefix}.*.{names[2]}.weight", (rows, columns), one.role, one.layer, count=count)
+        yield _expert(one, f"{prefix}.*.{names[2]}.weight", (rows, columns), count)
+
+
+def _expert(one: Parameter, name: str, shape: tuple[int, int], count: int) -> Piece:
+    return Piece(name, shape, one.role, one.layer, _kind(name, one.layer), count=count)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from capienza.predict.training.parallel.selective import kept
 from capienza.predict.training.tape import Gradients, Kept, Results, Spread, Tape, Tensor, Weight, connected
 
 FP32 = 4
@@ -43,7 +44,7 @@ def elementwise(tape: Tape, rows: Tensor, *, keeps: str, temporaries: int = 0) -
     elements, item = rows.elements, rows.item
 
     def back(_: Gradients) -> Results:
-        held = [tape.new(elements, item) for _ in range(temporaries)]
+        held = [tape.new(elements, item) for _ in range(temporaries)] if temporaries else None
         made = tape.new(elements, item)
         del held
         return (made,)
@@ -180,7 +181,7 @@ def matmul(tape: Tape, rows: Tensor, weight: Tensor, columns: int, inner: int, b
         return made
 
     node = tape.node((rows, weight, bias), back, weight if wants[0] else None, rows if wants[1] else None)
-    return connected(tape.new(count * columns, item), node)
+    return connected(kept(tape, count * columns, item, is_product=True), node)
 
 
 def weight_cast(tape: Tape, weight: Weight, item: int) -> Tensor:

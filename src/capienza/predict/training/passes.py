@@ -6,23 +6,27 @@ as PyTorch's allocator rounds. The operations are walked one after the other (`t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from capienza.allocator.events import ALLOC, FREE, MARK
 from capienza.allocator.events import Event as AllocatorEvent
-from capienza.architecture.model import Architecture
+from capienza.architecture.model import Architecture, Layer, Parameter
 from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, losses_of
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
+from capienza.predict.training.expanded import NotAlikeError, expanded
 from capienza.predict.training.releases import litgpt_release
 from capienza.predict.training.scope import check_scope, taken_for_granted
 from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, backward
 from capienza.recipe.recipe import Recipe
 
+ENTRY = ("forward", "entry")
+"""What a microbatch begins with."""
 MOST_MICROBATCHES = 2
 """Of an update's microbatches: the second finds gradients there, and so do all after it."""
 
@@ -62,19 +66,18 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     """
     check_scope(recipe)
     builder = Builder(architecture, recipe, config)
-    places, like = distinct(architecture)
-    count = microbatches_of(recipe)
-    events = training_events(builder.decoder(places), recipe, count)
+    places, like = distinct(architecture.layers, builder.layers)
+    events = training_events(builder.decoder(places), recipe, microbatches_of(recipe))
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
-    for microbatch in _expanded(events, like, count):
+    for microbatch in _microbatches(events, like):
         for phase in ("forward", "backward"):
-            level = _phase(found, phase, level, [one for one in microbatch if one.name[0] == phase])
+            level = _phase(found, phase, level, _whole(microbatch, phase, like))
     evaluation = None
     if recipe.evaluation.microbatch:
-        asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
-        (seen,) = _expanded(evaluation_events(Builder(architecture, asked, config).decoder(places), asked), like, 1)
-        _phase(found, "eval", (0, 0, 0, 0), seen)
+        builder.recipe = asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
+        (seen,) = _microbatches(evaluation_events(builder.decoder(places), asked), like)
+        _phase(found, "eval", (0, 0, 0, 0), _whole(seen, "forward", like))
         evaluation = found["eval"]
     return Passes(
         forward=found["forward"],
@@ -92,7 +95,7 @@ def microbatches_of(recipe: Recipe) -> int:
     return min(recipe.accumulation, MOST_MICROBATCHES)
 
 
-def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Sequence[Segment]) -> Level:
+def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Iterable[tuple[object, Segment]]) -> Level:
     best, where, level = highest(start, segments)
     activations, logits, gradients, working = _settled(best)
     moment = Moment(
@@ -118,17 +121,20 @@ def _settled(level: Level) -> Level:
     return first, second, third, fourth
 
 
-def distinct(architecture: Architecture) -> tuple[list[int], list[int]]:
-    """Layers to be walked, and for each layer which of them it is like. The first is like no other: what goes in."""
-    parts: list[list[object]] = [[] for _ in architecture.layers]
-    for one in architecture.parameters:
-        if one.layer is not None and one.layer < len(parts):
-            parts[one.layer].append((one.name.partition(f".{one.layer}.")[2], one.shape))
+def distinct(layers: Sequence[Layer], parts: Sequence[Mapping[str, Parameter]]) -> tuple[list[int], list[int]]:
+    """Layers to be walked, and for each layer which of them it is like. The first is like no other: what goes in.
+
+    `parts`: each layer's parameters by name.
+    """
     seen: dict[object, int] = {}
     places: list[int] = []
     like: list[int] = []
-    for layer in architecture.layers:
-        key = (layer.index == 0, layer.attention, layer.state, layer.mlp, tuple(parts[layer.index]))
+    for layer in layers:
+        number = f".{layer.index}."
+        own = parts[layer.index]
+        names = tuple([name.partition(number)[2] for name in own])
+        shapes = tuple([one.shape for one in own.values()])
+        key = (layer.index == 0, layer.attention, layer.state, layer.mlp, names, shapes)
         if key not in seen:
             seen[key] = len(places)
             places.append(layer.index)
@@ -136,40 +142,36 @@ def distinct(architecture: Architecture) -> tuple[list[int], list[int]]:
     return places, like
 
 
-def _expanded(events: Sequence[Event], like: Sequence[int], count: int) -> list[list[Segment]]:
-    """The segments of every microbatch, each layer's in its turn, named by its own number."""
+def _microbatches(events: Sequence[Event], like: Sequence[int]) -> list[list[Segment]]:
+    """The segments that were walked, of each microbatch."""
     repeats: dict[object, int] = {}
-    for one in like:
-        for phase in ("forward", "backward"):
-            repeats[(phase, one)] = repeats.get((phase, one), 0) + 1
-    microbatches: list[list[Segment]] = [[] for _ in range(count)]
-    place = -1
+    for one, often in Counter(like).items():
+        repeats["forward", one] = repeats["backward", one] = often
+    microbatches: list[list[Segment]] = []
     for segment in segments_of(events, repeats):
-        place += segment.name == ("forward", "entry")
-        microbatches[place].append(segment)
-    return [_whole(one, like) for one in microbatches]
+        if segment.name == ENTRY:
+            microbatches.append([])
+        microbatches[-1].append(segment)
+    return microbatches
 
 
-def _whole(walked: Sequence[Segment], like: Sequence[int]) -> list[Segment]:
-    by_name = {one.name: one for one in walked}
-    whole: list[Segment] = []
-    done = set()
-    for segment in walked:
-        phase, part = segment.name
+def _whole(walked: Sequence[Segment], phase: str, like: Sequence[int]) -> Iterator[tuple[object, Segment]]:
+    """The segments of a phase, each layer's in its turn, by its own number."""
+    own = {one.name[1]: one for one in walked if one.name[0] == phase}
+    places = range(len(like)) if phase == "forward" else range(len(like) - 1, -1, -1)
+    for part, segment in own.items():
         if not isinstance(part, int):
-            whole.append(segment)
-        elif phase not in done:
-            done.add(phase)
-            order = range(len(like)) if phase == "forward" else range(len(like) - 1, -1, -1)
-            whole += [msgspec.structs.replace(by_name[phase, like[at]], name=(phase, at)) for at in order]
-    return whole
+            yield segment.name, segment
+        elif places:
+            yield from (((phase, place), own[like[place]]) for place in places)
+            places = range(0)
 
 
 def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
     """So many microbatches of one update, to where the optimizer's step begins."""
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     for _ in range(count):
-        tape.segment(("forward", "entry"))
+        tape.segment(ENTRY)
         with tape.autocasting():
             loss, outputs = losses_of(tape, model)
             tape.segment(("forward", "exit"))
@@ -190,7 +192,7 @@ def evaluation_events(model: Decoder, recipe: Recipe) -> list[Event]:
     """A forward pass of which nothing is kept."""
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     tape.is_training = False
-    tape.segment(("forward", "entry"))
+    tape.segment(ENTRY)
     with tape.autocasting(), tape.no_grad():
         losses_of(tape, model)
     tape.names.clear()
@@ -205,11 +207,24 @@ def events(
     What is resident is not among them. Blocks are numbered from 0; gradients are alive at the end.
     """
     check_scope(recipe)
-    builder = Builder(architecture, recipe, config)
-    model = builder.decoder(list(range(len(architecture.layers))))
+    builder, count = Builder(architecture, recipe, config), microbatches_of(recipe)
+    places, like = distinct(architecture.layers, builder.layers)
+    try:
+        return expanded(training_events(builder.decoder(places), recipe, count), like, ENTRY)
+    except NotAlikeError:
+        return walked_events(builder, count)
+
+
+def walked_events(builder: Builder, count: int) -> tuple[list[AllocatorEvent], list[str]]:
+    """The same, layer by layer."""
+    return allocator_events(training_events(builder.decoder(range(len(builder.layers))), builder.recipe, count))
+
+
+def allocator_events(tape: Sequence[Event]) -> tuple[list[AllocatorEvent], list[str]]:
+    """A tape as the allocator sees it, and the names of its phases."""
     phases: list[str] = []
     made: list[AllocatorEvent] = []
-    for code, block, size, _ in training_events(model, recipe, microbatches_of(recipe)):
+    for code, block, size, _ in tape:
         if code == ALLOCATED:
             made.append((ALLOC, block, size, 0))
         elif code == FREED:

@@ -1,15 +1,16 @@
 """What the allocator keeps from the device: load and two updates run through it, block by block.
 
 The order is that of a run: weights, adapters, the batch, cuBLAS's workspaces, then twice the passes and the optimizer's
-step (the first makes the states). From transformers 4.50 on, a load that quantises takes the memory of all weights once
-before. An evaluation is not run: it finds what training left, and takes more where it needs more.
+step (the first makes the states); where rows differ in length, so many updates as show what that leaves (`varied`).
+From transformers 4.50 on, a load that quantises takes the memory of all weights once before. An evaluation is not run:
+it finds what training left, and takes more where it needs more.
 Sources: transformers 5.24 modeling_utils.py caching_allocator_warmup; the allocator's own rules (`allocator`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from capienza.allocator.events import ALLOC, FREE, MARK, Event
@@ -18,20 +19,18 @@ from capienza.allocator.settings import Settings, parse_settings
 from capienza.architecture.model import Architecture
 from capienza.formats.scheme import Scheme
 from capienza.ledger.phase import Phase
-from capienza.predict.training.base import scheme_of
+from capienza.predict.training.base import Base, resident_dtype, scheme_of
 from capienza.predict.training.load import WARMED_UP_SINCE, load_events
-from capienza.predict.training.passes import events
 from capienza.predict.training.releases import release
 from capienza.predict.training.resident import Resident
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.states import state_parts
+from capienza.predict.training.trained import Trained, trained_tensors
 from capienza.predict.training.transient import groups
+from capienza.predict.training.varied import updates
 from capienza.recipe.recipe import Recipe
 
-PASSES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
-PHASES = (
-    Phase.LOAD, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER_STEP_FIRST, Phase.OPTIMIZER_STEP_STEADY,
-)  # fmt: skip
+LOAD, FIRST_STEP, STEADY_STEP = Phase.LOAD, Phase.OPTIMIZER_STEP_FIRST, Phase.OPTIMIZER_STEP_STEADY
 
 
 def reserved_bytes(
@@ -46,7 +45,8 @@ def reserved_bytes(
     Raises `InputError` for passes that are not covered.
     """
     settings = parse_settings(recipe.allocator) if recipe.allocator else Settings()
-    found = replay(_run(architecture, recipe, resident, scheme, config), settings, phases=PHASES)
+    run, phases = _run(architecture, recipe, resident, scheme, config)
+    found = replay(run, settings, phases=phases)
     highest: dict[Phase, int] = {}
     for span in found.phases:
         phase = Phase(span.name)
@@ -61,48 +61,72 @@ def _run(
     resident: Resident,
     scheme: Scheme | None,
     config: Mapping[str, Any] | None,
-) -> Iterator[Event]:
-    numbers = itertools.count()
+) -> tuple[list[Event], list[str]]:
+    """All events, and the names of the phases that their marks mean."""
     scheme = scheme_of(recipe, scheme)
-    yield _mark(Phase.LOAD)
+    walks, phases = updates(architecture, recipe, config)
+    marks = {phase: (MARK, len(phases) + place, 0, 0) for place, phase in enumerate((LOAD, FIRST_STEP, STEADY_STEP))}
+    trained = trained_tensors(architecture, recipe)
+    # Blocks of the passes keep their numbers: the first update's are gone when the second begins.
+    most = 1 + max(block for walk in walks for code, block, _, _ in walk if code != MARK)
+    numbers = itertools.count(most)
+    run: list[Event] = [marks[LOAD]]
     if scheme is not None and scheme.method == "bitsandbytes" and release(recipe, "transformers") >= WARMED_UP_SINCE:
         block = next(numbers)
-        yield ALLOC, block, resident.base.weights_bytes, 0
-        yield FREE, block, 0, 0
-    yield from _numbered(load_events(architecture, recipe, scheme), numbers)
-    yield from _taken(_beside(recipe, resident), numbers)
-    walked, names = events(architecture, recipe, config)
-    for is_first in (True, False):
-        gradients: dict[int, int] = {}
-        yield from _pass(walked, names, numbers, gradients)
-        yield _mark(Phase.OPTIMIZER_STEP_FIRST if is_first else Phase.OPTIMIZER_STEP_STEADY)
-        if is_first:
-            yield from _taken(_states(recipe, resident), numbers)
-        yield from _step(architecture, recipe, resident, numbers)
-        yield from ((FREE, block, 0, 0) for block in gradients.values())
+        run += (ALLOC, block, warm_up_bytes(resident.base, recipe), 0), (FREE, block, 0, 0)
+    run += load_events(architecture, recipe, scheme, next(numbers))
+    numbers = itertools.count(most + len(run))
+    run += _taken(_beside(recipe, resident, trained), numbers)
+    for step, walked in zip([FIRST_STEP] + [STEADY_STEP] * len(walks), walks, strict=False):
+        run += walked
+        run.append(marks[step])
+        if step is FIRST_STEP:
+            run += _taken(_states(recipe, trained), numbers)
+        run += _step(architecture, recipe, resident, trained, numbers)
+        run += _left(walked)
+    return run, [*phases, *marks]
 
 
-def _mark(phase: Phase) -> Event:
-    return MARK, PHASES.index(phase), 0, 0
+def warm_up_bytes(base: Base, recipe: Recipe) -> int:
+    """What is taken once before a quantised load: codes without their scales, and the rest (`get_total_byte_count`)."""
+    codes = base.num_quantised if recipe.precision.quantised == "int8" else base.num_quantised // 2
+    return codes + base.num_rest * (4 if resident_dtype(recipe) == "fp32" else 2)
 
 
-def _beside(recipe: Recipe, resident: Resident) -> Iterator[int]:
+def _left(walked: Sequence[Event]) -> list[Event]:
+    """What gives back the blocks that are there at the end: the gradients."""
+    alive: dict[int, None] = {}
+    for code, block, _, _ in walked:
+        if code == ALLOC:
+            alive[block] = None
+        elif code == FREE:
+            del alive[block]
+    return [(FREE, block, 0, 0) for block in alive]
+
+
+def _beside(recipe: Recipe, resident: Resident, trained: Sequence[Trained]) -> Iterator[int]:
     """What is taken once, before the first pass."""
-    for one in resident.trained:
+    for one in trained:
         if one.kind != "whole":
             yield from (one.elements * one.bytes_per_element for _ in range(one.count))
     yield from (TOKEN_BYTES * recipe.rows_tokens for _ in range(batch_tensors(recipe)))
     yield from (resident.workspaces_bytes // WORKSPACES for _ in range(WORKSPACES))
 
 
-def _states(recipe: Recipe, resident: Resident) -> Iterator[int]:
+def _states(recipe: Recipe, trained: Sequence[Trained]) -> Iterator[int]:
     parts = state_parts(recipe)
-    for one in resident.trained:
+    for one in trained:
         for _ in range(one.count):
             yield from parts(one)
 
 
-def _step(architecture: Architecture, recipe: Recipe, resident: Resident, numbers: Iterator[int]) -> Iterator[Event]:
+def _step(
+    architecture: Architecture,
+    recipe: Recipe,
+    resident: Resident,
+    trained: Sequence[Trained],
+    numbers: Iterator[int],
+) -> Iterator[Event]:
     """The temporaries of a step: a list of all tensors, or those of one."""
     amount = resident.transient
     if amount is None or not amount.expected:
@@ -112,7 +136,7 @@ def _step(architecture: Architecture, recipe: Recipe, resident: Resident, number
         yield ALLOC, block, amount.expected, 0
         yield FREE, block, 0, 0
         return
-    for group in groups(resident.trained, architecture, recipe):
+    for group in groups(trained, architecture, recipe):
         taken = []
         for one in group:
             for _ in range(one.count):
@@ -120,28 +144,6 @@ def _step(architecture: Architecture, recipe: Recipe, resident: Resident, number
                 taken.append(block)
                 yield ALLOC, block, one.elements * one.bytes_per_element, 0
         yield from ((FREE, block, 0, 0) for block in taken)
-
-
-def _pass(walked: list[Event], names: list[str], numbers: Iterator[int], alive: dict[int, int]) -> Iterator[Event]:
-    """The events of the passes with numbers of their own; `alive` are at the end the gradients."""
-    for code, block, size, stream in walked:
-        if code == MARK:
-            yield _mark(PASSES[names[block]])
-        elif code == ALLOC:
-            alive[block] = next(numbers)
-            yield code, alive[block], size, stream
-        else:
-            yield code, alive.pop(block), size, stream
-
-
-def _numbered(made: Iterator[Event], numbers: Iterator[int]) -> Iterator[Event]:
-    alive: dict[int, int] = {}
-    for code, block, size, stream in made:
-        if code == ALLOC:
-            alive[block] = next(numbers)
-            yield code, alive[block], size, stream
-        else:
-            yield code, alive.pop(block), size, stream
 
 
 def _taken(sizes: Iterator[int], numbers: Iterator[int]) -> Iterator[Event]:

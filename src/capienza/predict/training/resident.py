@@ -6,19 +6,23 @@ import msgspec
 
 from capienza.architecture.model import Architecture
 from capienza.formats.scheme import Scheme
-from capienza.predict.training.base import Base, base_of
+from capienza.predict.training.base import Base, base_of, scheme_of
 from capienza.predict.training.export import merge_bytes
-from capienza.predict.training.load import Loading, loading
+from capienza.predict.training.load import Loading, loading, looks_at_order
+from capienza.predict.training.modules import alike, pieces
 from capienza.predict.training.runtime import batch_bytes, scalars_bytes, workspaces_bytes
 from capienza.predict.training.states import States, states_of
-from capienza.predict.training.trained import Trained, block_bytes, trained_tensors
-from capienza.predict.training.transient import transient
+from capienza.predict.training.trained import Trained, block_bytes, trained_of
+from capienza.predict.training.transient import looks_at_neighbours, transient
 from capienza.recipe.recipe import Recipe
 from capienza.units import Range
 
 
 class Resident(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes in bytes as the allocator counts them. `transient` None: the optimizer's step is not known."""
+    """Sizes in bytes as the allocator counts them. `transient` None: the optimizer's step is not known.
+
+    `trained` is one tensor of each kind, with how many there are.
+    """
 
     base: Base
     trained: tuple[Trained, ...]
@@ -53,18 +57,25 @@ def resident_of(architecture: Architecture, recipe: Recipe, scheme: Scheme | Non
 
     Raises `InputError` for a matrix that the format cannot pack.
     """
-    tensors = trained_tensors(architecture, recipe)
+    made = pieces(architecture, recipe)
+    kinds = alike(made)
+    tensors = trained_of(kinds, recipe)
+    whole = scheme_of(recipe, scheme)
+    # Where the quantisation has rules by name, every piece is a kind of its own.
+    held = made if whole is not None and whole.rules else kinds
+    loaded = made if looks_at_order(recipe, whole) else held
+    stepped = trained_of(made, recipe) if looks_at_neighbours(recipe) else tensors
     return Resident(
-        base=base_of(architecture, recipe, scheme),
+        base=base_of(architecture, recipe, scheme, held),
         trained=tensors,
         gradients_bytes=block_bytes(tensors),
         adapters_bytes=block_bytes(one for one in tensors if one.kind == "adapter"),
         copies_bytes=block_bytes(one for one in tensors if one.kind == "copy"),
         states=states_of(tensors, recipe),
-        transient=transient(tensors, architecture, recipe),
-        loading=loading(architecture, recipe, scheme),
+        transient=transient(stepped, architecture, recipe),
+        loading=loading(architecture, recipe, scheme, loaded),
         workspaces_bytes=workspaces_bytes(None),
         batch_bytes=batch_bytes(recipe),
         scalars_bytes=scalars_bytes(recipe),
-        merge_bytes=merge_bytes(architecture, recipe),
+        merge_bytes=merge_bytes(kinds, recipe),
     )

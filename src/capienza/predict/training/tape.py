@@ -15,6 +15,8 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from capienza.predict.training.kernels import column_sum_bytes
 
 ALLOCATED, FREED, RENAMED, SEGMENT = 0, 1, 2, 3
@@ -29,33 +31,33 @@ Event: TypeAlias = tuple[int, Any, int, int]
 class Block:
     """Memory from its allocation to the end of its last holder."""
 
-    __slots__ = ("number", "tape")
+    __slots__ = ("append", "number")
 
-    def __init__(self, tape: Tape, size_bytes: int, kind: int) -> None:
-        self.tape, self.number = tape, tape.blocks
-        tape.blocks += 1
-        tape.events.append((ALLOCATED, self.number, size_bytes, kind))
+    append: Callable[[Event], None]
+    number: int
 
     def __del__(self) -> None:
-        self.tape.events.append((FREED, self.number, 0, 0))
+        self.append((FREED, self.number, 0, 0))
 
 
-class Tensor:
+# Thousands of these are made for an answer. Structs cost a third of plain objects; the collector need not look at them,
+# for whatever is in a circle would never give its block back.
+class Tensor(msgspec.Struct, eq=False, gc=False):
     """`elements` of `item` bytes; `edge` where a gradient goes. `block` None: resident, not on this tape."""
 
-    __slots__ = ("block", "edge", "elements", "item")
+    elements: int
+    item: int
+    block: Block | None
+    edge: Edge | None = None
 
-    def __init__(self, elements: int, item: int, block: Block | None, edge: Edge | None = None) -> None:
-        self.elements, self.item, self.block, self.edge = elements, item, block, edge
 
-
-class Spread:
+class Spread(msgspec.Struct, eq=False, gc=False):
     """A gradient still to be cast, or summed to `elements` of `item` bytes: over `rows` each, 0 for those of a row."""
 
-    __slots__ = ("elements", "gradient", "item", "rows")
-
-    def __init__(self, gradient: Tensor, elements: int, rows: int, item: int) -> None:
-        self.gradient, self.elements, self.rows, self.item = gradient, elements, rows, item
+    gradient: Tensor
+    elements: int
+    rows: int
+    item: int
 
 
 Gradients: TypeAlias = "list[Tensor | None]"
@@ -64,31 +66,40 @@ Kept: TypeAlias = "list[Block | None] | None"
 Backward: TypeAlias = "Callable[..., Results]"
 
 
-class Node:
+class Node(msgspec.Struct, eq=False, gc=False):
     """One operation of the forward pass: its inputs' edges, what it keeps, and what it does for a gradient.
 
+    While the backward pass runs it is `waiting` for so many gradients, and `gradients` are those that came.
     `takes_kept`: `backward` is given what was kept: it runs from it again, or writes the gradients over it.
     """
 
-    __slots__ = ("backward", "edges", "kept", "order", "results", "takes_kept")
-
-    def __init__(self, order: int, edges: Sequence[Edge | None], backward: Backward, results: int) -> None:
-        self.order, self.edges, self.backward, self.results = order, edges, backward, results
-        self.kept: Any = None
-        self.takes_kept = False
+    # They end in this order: what a node keeps goes after what leads to it.
+    backward: Backward
+    edges: Sequence[Edge | None]
+    order: int
+    results: int
+    kept: Any = None
+    takes_kept: bool = False
+    waiting: int = 0
+    gradients: Gradients | None = None
 
 
 class Leaf:
     """A weight that is trained: its gradient stays."""
 
-    __slots__ = ("gradient", "results")
+    __slots__ = ("gradient", "gradients", "results", "waiting")
 
     def __init__(self) -> None:
         self.gradient: Tensor | None = None
         self.results = 1
+        self.waiting = 0
+        self.gradients: Gradients | None = None
 
 
 Edge: TypeAlias = tuple[Node | Leaf, int]
+
+
+_new_block = Block.__new__
 
 
 class Weight:
@@ -128,6 +139,7 @@ class Tape:
 
     def __init__(self, autocast: int | None = None) -> None:
         self.events: list[Event] = []
+        self.append = self.events.append
         self.blocks = 0
         self.nodes = 0
         self.kind = ACTIVATIONS
@@ -144,8 +156,12 @@ class Tape:
 
     def new(self, elements: int, item: int, kind: int | None = None) -> Tensor:
         """A tensor of its own block."""
-        size = -(-elements * item // GRANULE_BYTES) * GRANULE_BYTES
-        return Tensor(elements, item, Block(self, size, self.kind if kind is None else kind))
+        block = _new_block(Block)
+        block.append, block.number = append, number = self.append, self.blocks
+        self.blocks = number + 1
+        size = elements * item + GRANULE_BYTES - 1 & -GRANULE_BYTES
+        append((ALLOCATED, number, size, self.kind if kind is None else kind))
+        return Tensor(elements, item, block)
 
     def scratch(self, *sizes: int) -> None:
         """What a kernel takes and gives back before it ends."""
@@ -164,18 +180,22 @@ class Tape:
         self, inputs: Sequence[Tensor | None], backward: Backward, *kept: Tensor | None, results: int = 1
     ) -> Node | None:
         """The operation's node, None where no input wants a gradient. What it keeps is counted here, in order."""
-        if not self.grad or all(one is None or one.edge is None for one in inputs):
+        if not self.grad:
             return None
-        self.nodes += 1
-        made = Node(self.nodes, [one.edge if one is not None else None for one in inputs], backward, results)
-        self.keep(made, *kept)
+        edges = [None if one is None else one.edge for one in inputs]
+        if not any(edges):  # an edge is a pair, which is true
+            return None
+        self.nodes = order = self.nodes + 1
+        made = Node(backward, edges, order, results)
+        if kept:
+            self.keep(made, *kept)
         return made
 
     def keep(self, node: Node | None, *kept: Tensor | None) -> None:
         """Let a node hold these until it has run."""
         if node is None or not kept:
             return
-        blocks = [one.block if one is not None else None for one in kept]
+        blocks = [None if one is None else one.block for one in kept]
         region = self.region
         if region is None:
             node.kept = blocks if node.kept is None else [*node.kept, *blocks]
@@ -269,16 +289,16 @@ def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[in
     node = root[0]
     if isinstance(node, Leaf):
         return
-    waiting = _waiting(node)
-    buffers: dict[Node | Leaf, Gradients] = {node: [None] * node.results}
-    buffers[node][root[1]] = gradient
+    _count(node)
+    node.gradients = [None] * node.results
+    node.gradients[root[1]] = gradient
     del gradient
     ready = [(-node.order, node)]
     while ready:
         node = heapq.heappop(ready)[1]
         while ahead and node.order <= ahead[-1][0]:
             tape.segment(ahead.pop()[1])
-        gradients = buffers.pop(node)
+        gradients, node.gradients = node.gradients, None
         kept = _unpacked(tape, node)
         made = list(node.backward(gradients, kept) if node.takes_kept else node.backward(gradients))
         # What was recomputed goes as the function ends; gradients of what was spread are summed after that.
@@ -291,17 +311,20 @@ def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[in
             if edge is None:
                 continue
             target, index = edge
-            buffer = buffers.setdefault(target, [None] * target.results)
+            buffer = target.gradients
+            if buffer is None:
+                buffer = target.gradients = [None] * target.results
             if result is not None:
                 held = buffer[index]
                 buffer[index] = result if held is None else tape.new(held.elements, held.item)
                 del held
             del buffer, result
-            waiting[target] -= 1
-            if waiting[target]:
+            target.waiting -= 1
+            if target.waiting:
                 continue
             if isinstance(target, Leaf):
-                (whole,) = buffers.pop(target)
+                assert target.gradients is not None
+                (whole,), target.gradients = target.gradients, None
                 if whole is not None:
                     _accumulate(tape, target, whole)
                 del whole
@@ -309,21 +332,17 @@ def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[in
                 heapq.heappush(ready, (-target.order, target))
 
 
-def _waiting(root: Node) -> dict[Node | Leaf, int]:
-    """How many gradients each node waits for."""
-    counts: dict[Node | Leaf, int] = {root: 0}
+def _count(root: Node) -> None:
+    """Let each node know how many gradients it waits for: none when the backward pass is done."""
     stack = [root]
     while stack:
         for edge in stack.pop().edges:
             if edge is None:
                 continue
             target = edge[0]
-            if target not in counts:
-                counts[target] = 0
-                if isinstance(target, Node):
-                    stack.append(target)
-            counts[target] += 1
-    return counts
+            if not target.waiting and isinstance(target, Node):
+                stack.append(target)
+            target.waiting += 1
 
 
 def _unpacked(tape: Tape, node: Node) -> list[Block | None] | None:

@@ -12,7 +12,6 @@ unsloth kernels/rms_layernorm.py; fms rows of the shared cases, to the byte.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -52,7 +51,11 @@ class Trained(msgspec.Struct, frozen=True):
 
 def trained_tensors(architecture: Architecture, recipe: Recipe) -> tuple[Trained, ...]:
     """Everything that is trained, in the model's order."""
-    made = pieces(architecture, recipe)
+    return trained_of(pieces(architecture, recipe), recipe)
+
+
+def trained_of(made: tuple[Piece, ...], recipe: Recipe) -> tuple[Trained, ...]:
+    """What of these pieces is trained, in their order: of one piece of each kind, one tensor of each kind."""
     if recipe.adapters is None:
         return tuple(_whole(made, recipe))
     return tuple(_beside(made, recipe, recipe.adapters))
@@ -60,9 +63,10 @@ def trained_tensors(architecture: Architecture, recipe: Recipe) -> tuple[Trained
 
 def block_bytes(tensors: Iterable[Trained]) -> int:
     """What the tensors take from the allocator."""
-    counts = Counter[tuple[tuple[int, ...], int]]()
+    counts: dict[tuple[tuple[int, ...], int], int] = {}
     for one in tensors:
-        counts[one.shape, one.bytes_per_element] += one.count
+        key = one.shape, one.bytes_per_element
+        counts[key] = counts.get(key, 0) + one.count
     return sum(count * rounded_bytes(math.prod(shape) * size) for (shape, size), count in counts.items())
 
 
@@ -83,21 +87,27 @@ def _whole(made: tuple[Piece, ...], recipe: Recipe) -> Iterator[Trained]:
 def _beside(made: tuple[Piece, ...], recipe: Recipe, adapters: Adapters) -> Iterator[Trained]:
     size = BYTES[adapters.dtype]
     kept = BYTES["fp32" if recipe.precision.widens_rest else recipe.precision.base]
-    asked: dict[str, tuple[bool, bool]] = {}
+    asked: dict[tuple[str, tuple[int, ...]], tuple[dict[str, tuple[int, ...]], bool]] = {}
     for one in made:
-        if one.kind not in asked:
-            asked[one.kind] = is_target(one, adapters), is_saved(one, adapters)
-        is_adapted, is_copied = asked[one.kind]
-        if is_adapted:
-            rows, columns = one.shape[::-1] if one.transposed else one.shape
+        key = one.kind, one.shape
+        if key not in asked:
+            asked[key] = _pair(one, adapters), is_saved(one, adapters)
+        pair, is_copied = asked[key]
+        if pair:
             name = one.name.removesuffix(".weight")
-            shapes: dict[str, tuple[int, ...]] = {"lora_A": (adapters.rank, columns), "lora_B": (rows, adapters.rank)}
-            if adapters.is_dora:
-                shapes["lora_magnitude_vector"] = (rows,)
-            for part, shape in shapes.items():
+            for part, shape in pair.items():
                 yield Trained(f"{name}.{part}", one.layer, shape, size, "adapter", one.role, one.count)
         if is_copied:
             yield Trained(one.name, one.layer, one.shape, kept, "copy", one.role, one.count)
+
+
+def _pair(piece: Piece, adapters: Adapters) -> dict[str, tuple[int, ...]]:
+    """The shapes of the adapters beside a piece, by their names; none where it is no target."""
+    if not is_target(piece, adapters):
+        return {}
+    rows, columns = piece.shape[::-1] if piece.transposed else piece.shape
+    shapes: dict[str, tuple[int, ...]] = {"lora_A": (adapters.rank, columns), "lora_B": (rows, adapters.rank)}
+    return shapes | {"lora_magnitude_vector": (rows,)} if adapters.is_dora else shapes
 
 
 def is_target(piece: Piece, adapters: Adapters) -> bool:

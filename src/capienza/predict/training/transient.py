@@ -57,6 +57,12 @@ def transient(tensors: Sequence[Trained], architecture: Architecture, recipe: Re
     return Range.exact(max(first + second for first, second in itertools.pairwise(sizes)))
 
 
+def looks_at_neighbours(recipe: Recipe) -> bool:
+    """Does the step's transient depend on which tensors stand beside each other?"""
+    optimizer = recipe.optimizer
+    return optimizer.run == "loop" and optimizer.family in ("rmsprop", "adagrad")
+
+
 def groups(tensors: Iterable[Trained], architecture: Architecture, recipe: Recipe) -> tuple[tuple[Trained, ...], ...]:
     """The parameter groups of the optimizer: each is stepped by itself."""
     everything = tuple(tensors)

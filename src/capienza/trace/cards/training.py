@@ -90,8 +90,24 @@ def _loaded(recipe: Recipe, device: str) -> Any:
         return model_of(recipe, device)
     library("bitsandbytes")
     kind, double_quant = recipe.four_bit
-    model = quantise_linears(model_of(recipe, "meta"), kind, double_quant=double_quant, device=device)
+    model = model_of(recipe, "meta")
+    _warm_up(model, kind, device)
+    model = quantise_linears(model, kind, double_quant=double_quant, device=device)
     return _widened(recipe, model)
+
+
+def _warm_up(model: Any, kind: str, device: str) -> None:
+    """Take the memory of all weights once, as `caching_allocator_warmup` does before a load: codes without scales."""
+    linears = [
+        module.weight
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and name != "lm_head"
+    ]
+    codes = sum(weight.numel() for weight in linears)
+    total = sum(one.numel() * one.element_size() for one in model.parameters())
+    rest = total - sum(weight.numel() * weight.element_size() for weight in linears)
+    if device == "cuda":
+        torch.empty(rest + (codes if kind == "int8" else codes // 2), dtype=torch.uint8, device=device)
 
 
 def _widened(recipe: Recipe, model: Any) -> Any:

@@ -23,6 +23,7 @@ from capienza.predict.training.blocks.joined import KEEPS_UPDATE_SINCE, joined_p
 from capienza.predict.training.blocks.loss import Head
 from capienza.predict.training.blocks.mlp import Mlp
 from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
+from capienza.predict.training.blocks.plain import implementation, plain
 from capienza.predict.training.blocks.products import Shape
 from capienza.predict.training.blocks.traits import traits_of
 from capienza.predict.training.releases import bitsandbytes_release, litgpt_release, torchtune_release
@@ -42,6 +43,9 @@ OF_TORCHTUNE = ("llama", "mistral", "gemma")
 OWN_LOSS = {"gpt_bigcode": (4, 50)}
 """Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
 runs show that the outputs outlive it."""
+REMOTE_LOSS = ("qwen",)
+"""Model types whose modeling code comes with their weights: the loss reads a shifted copy of the logits, in their
+format (modeling_qwen.py of Qwen-7B)."""
 EXPERT_PARTS = ("gate", "gate_up_proj", "down_proj")
 GROUPED_SINCE = (5, 0)
 """Release of transformers since which experts are two fused tensors."""
@@ -62,7 +66,9 @@ JOINED = ("qkv_proj", "c_attn", "query_key_value", "Wqkv")
 SLICED = ("qkv_proj",)
 OUT = ("o_proj", "out_proj", "dense", "c_proj", "wo")
 JOINED_GATE = ("gate_up_proj",)
-UP = ("up_proj", "fc1", "c_fc", "dense_h_to_4h")
+GATE = ("gate_proj", "w2")
+"""Qwen's own code calls its gate w2 and what it multiplies w1 (modeling_qwen.py)."""
+UP = ("up_proj", "fc1", "c_fc", "dense_h_to_4h", "w1")
 DOWN = ("down_proj", "fc2", "c_proj", "dense_4h_to_h")
 QUERY_NORM, KEY_NORM = ("q_norm", "q_layernorm", "query_layernorm"), ("k_norm", "k_layernorm", "key_layernorm")
 BEFORE_ATTENTION = ("input_layernorm", "ln_1", "attention_layernorm", "self_attn_layer_norm", "ln_attn")
@@ -87,7 +93,7 @@ class Builder:
         if architecture.model_type in OTHERWISE and architecture.model_type not in of_litgpt:
             raise InputError(NOT_COVERED(part="the block", model_type=architecture.model_type))
         self.architecture, self.recipe = architecture, recipe
-        self.traits = traits_of(architecture.model_type, config)
+        self.traits = plain(traits_of(architecture.model_type, config), recipe.kernels)
         self.is_fused = recipe.kernels in FUSED_KERNELS
         self.is_litgpt = recipe.kernels == "litgpt"
         self.is_torchtune = recipe.kernels == "torchtune" and architecture.model_type in OF_TORCHTUNE
@@ -137,13 +143,14 @@ class Builder:
         at = transformers_release(recipe)
         rows = recipe.rows_tokens
         is_own = at is not None and at < OWN_LOSS.get(self.architecture.model_type, (0, 0))
+        is_remote = self.architecture.model_type in REMOTE_LOSS
         return Head(
             module=module,
             kind=loss.kind,
             rows=rows,
-            widens=loss.widens and not is_own,
+            widens=loss.widens and not (is_own or is_remote),
             widens_first=at is not None and at < LOSS_WIDENS_SINCE,
-            shifts=loss.shifts or (loss.kind == "fused" and at is not None and at < LABELS_SHIFT_SINCE),
+            shifts=loss.shifts or is_remote or (loss.kind == "fused" and at is not None and at < LABELS_SHIFT_SINCE),
             pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
@@ -243,14 +250,14 @@ class Builder:
         recipe, shape = self.recipe, self.architecture.layers[place].attention
         assert shape is not None
         window = shape.window if shape.kind == "sliding" else None
-        written = recipe.attention == "eager" or (self.is_litgpt and "attention" in self.traits.caps)
+        is_multiplied_out = self.is_litgpt and "attention" in self.traits.caps
         return Shape(
             batch=recipe.microbatch,
             tokens=recipe.tokens,
             heads=shape.num_attention_heads,
             key_heads=shape.num_key_value_heads,
             head=shape.key_head_dim,
-            implementation="eager" if written else "sdpa" if recipe.attention == "sdpa" else "flash",
+            implementation="eager" if is_multiplied_out else implementation(recipe),
             has_mask=window is not None and window < recipe.tokens,
             is_capped="attention" in self.traits.caps,
             has_dropout="attention" in self.traits.dropouts,
@@ -259,7 +266,7 @@ class Builder:
     def mlp(self, found: Mapping[str, Parameter]) -> tuple[Mlp, set[str | None]]:
         """The layer's feed-forward part, and the modules it takes."""
         last = {name.rpartition(".")[2]: name for name, one in found.items() if one.role == "mlp"}
-        gate, joined = _first(last, ("gate_proj",)), _first(last, JOINED_GATE)
+        gate, joined = _first(last, GATE), _first(last, JOINED_GATE)
         up, down = joined or _first(last, UP), _first(last, DOWN)
         if up is None or down is None:
             raise InputError(NOT_COVERED(part="mlp", model_type=self.architecture.model_type))

@@ -14,7 +14,9 @@ from capienza.predict.training.blocks.loss import Head, chunked, loss_of, pieces
 from capienza.predict.training.blocks.mlp import Mlp, mlp
 from capienza.predict.training.blocks.modules import Norm
 from capienza.predict.training.blocks.norm import norm
+from capienza.predict.training.offload import checkpoint_offloaded
 from capienza.predict.training.operations import FP32, add, dropout, scale
+from capienza.predict.training.parallel.selective import checkpoint_selectively
 from capienza.predict.training.tape import (
     LOGITS,
     Tape,
@@ -65,6 +67,13 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     scales: frozenset[str]
     has_dropout: bool
 
+
+CHECKPOINTS = {
+    "full": checkpoint,
+    "reentrant": checkpoint_reentrant,
+    "offload": checkpoint_offloaded,
+    "selective": checkpoint_selectively,
+}
 
 Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
 """Positions and mask, which every layer gets."""
@@ -140,7 +149,7 @@ def _run(tape: Tape, rows: Tensor, module: Layer, given: Given, kind: str) -> Te
     call: Callable[[Tensor], Tensor] = lambda entry: layer(tape, entry, module, given[0])  # noqa: E731
     if kind == "none":
         return call(rows)
-    return (checkpoint_reentrant if kind == "reentrant" else checkpoint)(tape, call, rows)
+    return CHECKPOINTS[kind](tape, call, rows)
 
 
 def _positions(tape: Tape, model: Decoder, item: int) -> tuple[Tensor, Tensor] | None:

@@ -67,6 +67,16 @@ def _written(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     return cast(tape, multiply(tape, cast(tape, module.weight.tensor, FP32), rows, is_weight=True), before)
 
 
+def _apart(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
+    """A layer norm taken apart, in the rows' format, divided by the root (LLMs-from-scratch, ch04 LayerNorm)."""
+    centre = mean(tape, rows, module.width)
+    variance = mean(tape, elementwise(tape, rows, keeps="input"), module.width)
+    rows = multiply(tape, add(tape, rows, centre), _root(tape, variance))
+    assert module.weight is not None
+    assert module.bias is not None
+    return add(tape, multiply(tape, module.weight.tensor, rows, is_weight=True), module.bias.tensor)
+
+
 def _layer(tape: Tape, rows: Tensor, module: Norm) -> Tensor:
     """PyTorch's own: it keeps its input and two numbers a row; autocast takes it to fp32."""
     item = FP32 if tape.autocast else rows.item
@@ -129,6 +139,7 @@ KINDS = {
     "rms_plus_one": _rms_plus_one,
     "layer": _layer,
     "layer_written": _written,
+    "layer_apart": _apart,
     "layer_fp32": _layer_fp32,
     "layer_plus_one": _layer_plus_one,
 }

@@ -3,7 +3,9 @@
 flash      the result and one fp32 number a row of the query are kept; backward: the query's gradient in fp32, sums
 efficient  as flash; with grouped heads, key and value were repeated before (transformers does so for a mask, and for
            heads above 256); a mask is kept as numbers to be added
+xformers   as efficient, whatever the heads are (Unsloth repeats key and value before it)
 eager      all scores: softmax in fp32 and its copy in the rows' format are kept (modeling_llama.py)
+written    all scores, masked in place, softmax in the rows' format (LLMs-from-scratch, ch03 MultiHeadAttention)
 math       all scores, as `_scaled_dot_product_attention_math` takes them apart
 Sources: aten/src/ATen/native/transformers (attention.cpp, cuda/flash_attn/flash_api.cpp, cuda/attention_backward.cu),
 transformers/integrations/sdpa_attention.py (5.24).
@@ -16,7 +18,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from capienza.predict.training.operations import FP32, add, cast, copy, dropout, elementwise, scale
+from capienza.predict.training.operations import FP32, add, cast, copy, dropout, elementwise, in_place, scale
+from capienza.predict.training.parallel.selective import kept
 from capienza.predict.training.tape import Gradients, Tape, Tensor, connected
 
 FLASH_ROWS = 128
@@ -32,7 +35,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     heads: int
     key_heads: int
     head: int
-    implementation: Literal["sdpa", "eager", "flash"]
+    implementation: Literal["sdpa", "eager", "written", "flash", "xformers"]
     has_mask: bool = False
     is_capped: bool = False
     has_dropout: bool = False
@@ -42,10 +45,15 @@ def product(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape)
     """Rows of all heads."""
     if shape.implementation == "eager":
         return _eager(tape, query, key, value, shape)
+    if shape.implementation == "written":
+        return _written(tape, query, key, value, shape)
     if tape.autocast:
         value, key, query = (cast(tape, one, tape.autocast) for one in (value, key, query))
-    elif shape.implementation == "flash" and query.item == FP32:
+    elif shape.implementation in ("flash", "xformers") and query.item == FP32:
         value, key, query = (cast(tape, one, 2) for one in (value, key, query))
+    if shape.implementation == "xformers":
+        key, value = repeated(tape, key, shape), repeated(tape, value, shape)
+        return _efficient(tape, query, key, value, shape)
     if shape.implementation == "flash" or (query.item == 2 and shape.head <= LARGEST_FUSED_HEAD and not shape.has_mask):
         return _flash(tape, query, key, value, shape)
     if shape.has_mask or shape.key_heads == shape.heads or shape.head > LARGEST_FUSED_HEAD:
@@ -87,8 +95,8 @@ def _fused(
         return made
 
     node = tape.node((query, key, value), back, query, key, value, mask)
-    made = connected(tape.new(query.elements, query.item), node)
-    numbers = tape.new(sums, FP32)
+    made = connected(kept(tape, query.elements, query.item, is_product=False), node)
+    numbers = kept(tape, sums, FP32, is_product=False)
     seeds: Any = tape.new(2, 8), tape.new(1, 8)
     tape.keep(node, made, numbers, *seeds)
     return made
@@ -125,12 +133,30 @@ def _eager(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) 
     return copy(tape, made)
 
 
-def softmax(tape: Tape, rows: Tensor) -> Tensor:
-    """Softmax of an fp32 copy; the result is kept."""
-    rows = cast(tape, rows, FP32)
+def _written(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    key, value = repeated(tape, key, shape), repeated(tape, value, shape)
+    scores = _masked(tape, _batched(tape, query, key, shape, to_scores=True), shape)
+    shares = scale(tape, scores)
+    del scores
+    shares = softmax(tape, shares, shares.item)
+    if shape.has_dropout:
+        shares = dropout(tape, shares)
+    return copy(tape, _batched(tape, shares, value, shape, to_scores=False))
+
+
+def _masked(tape: Tape, scores: Tensor, shape: Shape) -> Tensor:
+    """`masked_fill_`: in place, with the mask as truth values kept."""
+    elements, item = scores.elements, scores.item
+    node = tape.node((scores,), lambda _: (tape.new(elements, item),), tape.new(shape.tokens**2, 1))
+    return connected(Tensor(elements, item, scores.block), node)
+
+
+def softmax(tape: Tape, rows: Tensor, item: int = FP32) -> Tensor:
+    """Softmax of a copy in that format, fp32 unless told; the result is kept."""
+    rows = cast(tape, rows, item)
     elements = rows.elements
-    node = tape.node((rows,), lambda _: (tape.new(elements, FP32),))
-    made = connected(tape.new(elements, FP32), node)
+    node = tape.node((rows,), lambda _: (tape.new(elements, item),))
+    made = connected(tape.new(elements, item), node)
     tape.keep(node, made)
     return made
 
@@ -147,23 +173,11 @@ def _batched(tape: Tape, left: Tensor, right: Tensor, shape: Shape, *, to_scores
 
 
 def _math(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
-    query = scale(tape, query)
-    triangle = tape.new(shape.tokens**2, 1), tape.new(shape.tokens**2, 1)
-    mask = tape.new(shape.tokens**2, query.item)
-    del triangle
     key, value = repeated(tape, key, shape), repeated(tape, value, shape)
-    # The mask is added in place.
-    scores = _safe_softmax(tape, _batched(tape, query, scale(tape, key), shape, to_scores=True))
-    made = _batched(tape, scores, value, shape, to_scores=False)
-    del mask
-    return made
-
-
-def _safe_softmax(tape: Tape, scores: Tensor) -> Tensor:
-    """Softmax, in which rows of which nothing counts become zeros, found by a truth value each: the result is kept."""
-    elements, item = scores.elements, scores.item
-    node = tape.node((scores,), lambda _: (tape.new(elements, item),))
-    made = connected(tape.new(elements, item), node)
-    tape.keep(node, made)
-    tape.scratch(elements)
-    return made
+    query, key = scale(tape, query), scale(tape, key)
+    # The mask is added in place, and rows of which nothing is seen are looked for (`_safe_softmax`).
+    scores = in_place(tape, _batched(tape, query, key, shape, to_scores=True))
+    shares = softmax(tape, scores)
+    tape.scratch(scores.elements)
+    del scores
+    return _batched(tape, shares, value, shape, to_scores=False)

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 NormKind = Literal[
-    "rms", "rms_plus_one", "rms_late", "rms_wide", "layer", "layer_written", "layer_fp32", "layer_plus_one"
+    "rms", "rms_plus_one", "rms_late", "rms_wide", "layer", "layer_written", "layer_fp32", "layer_plus_one",
+    "layer_apart",
 ]  # fmt: skip
 Activation = Literal["one", "gelu_new", "relu2"]
 
