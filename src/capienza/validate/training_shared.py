@@ -81,6 +81,6 @@ def _titan(architecture: Architecture, recipe: Recipe, gpu: str) -> dict[str, fl
     found: dict[str, float] = {}
     for name, steps in (("reserved_first", 1), ("reserved_peak", 2)):
         program = fsdp2_program(parts, llama_units(model), plan, workspace_bytes=_workspace_bytes(gpu), steps=steps)
-        peaks = replay(program.events, settings).peaks
+        peaks = replay(program.events, settings, phases=program.phases).peaks
         found[name] = peaks.reserved_bytes
     return found | {"allocated_peak": peaks.allocated_bytes}
