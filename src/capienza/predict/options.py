@@ -36,8 +36,11 @@ NEUTRAL_ENGINE_OPTIONS = frozenset(
     }
 )  # fmt: skip
 """Options that neither take weights off the card nor change their format, and whose effect on the cache is known."""
-MOVES_WEIGHTS = frozenset({"fp8", "offload", "parameter_dtype", "reshard_after_forward", "shard_ranks", "sharding"})
-"""Options of the recipe that divide weights among GPUs, take them off the card, or hold them in fewer bits."""
+MOVES_WEIGHTS = frozenset({"fp8", "offload"})
+"""Options of the recipe that take weights off the card, or hold them in fewer bits.
+
+However GPUs share weights, one of them holds an even share at least.
+"""
 NEUTRAL_TRAINING_OPTIONS = (frozenset(KNOWN) - MOVES_WEIGHTS) | WITHOUT_MEMORY | {"checkpoint", "eval", "export"}
 ON_GPU_CACHES = ("dynamic", "static", "quantized")
 FOUR_BIT_METHODS = ("qlora",)

@@ -25,6 +25,7 @@ from capienza.predict.training.parallel.moment import Step
 from capienza.predict.training.parallel.passage import Passage, passages_of
 from capienza.predict.training.parallel.program import Program
 from capienza.predict.training.parallel.shared_model import Shared, shared_of
+from capienza.predict.training.parallel.titan_rank import is_titan, titan_rank
 from capienza.predict.training.parallel.units import Model
 from capienza.predict.training.parallel.upkeep import upkeep_of
 from capienza.predict.training.parallel.woven_ddp import ddp_program
@@ -61,11 +62,15 @@ class RankPeaks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """One rank's steps: the moments in closed form, what its program takes and gives back, what no library shards."""
+    """One rank's steps: the moments in closed form, what its program takes and gives back, what no library shards.
+
+    `has_batch`: the program itself holds the batch.
+    """
 
     step: Step
     program: Program
     shared: Shared
+    has_batch: bool = False
 
 
 def rank_peaks(
@@ -83,7 +88,7 @@ def rank_peaks(
     rank = rank_of(architecture, recipe, workspace_bytes=workspace_bytes, config=config, scheme=scheme)
     settings = parse_settings(recipe.allocator) if recipe.allocator else Settings()
     peaks = replay(rank.program.events, settings, phases=rank.program.phases).peaks
-    beside = rank.shared.beside_bytes + batch_bytes(recipe) + scalars_bytes(recipe)
+    beside = rank.shared.beside_bytes + inputs_bytes(rank, recipe)
     return RankPeaks(
         after_bytes=rank.step.after.held_bytes + beside + 2 * workspace_bytes,
         allocated_bytes=peaks.allocated_bytes + beside,
@@ -102,6 +107,9 @@ def rank_of(
 ) -> Rank:
     """Two steps of a rank, and an evaluation pass where the recipe has one. Raises as `rank_peaks`."""
     parallel = recipe.parallel
+    if is_titan(architecture, recipe) and parallel.pipeline_ranks == 1:
+        step, program, model = titan_rank(architecture, recipe, workspace_bytes)
+        return Rank(step, program, Shared(model, 0), has_batch=True)
     for field in ("tensor", "pipeline"):
         if getattr(parallel, f"{field}_ranks") > 1:
             raise InputError(
@@ -115,6 +123,11 @@ def rank_of(
     evaluation = _evaluation(architecture, recipe, config)
     step, program = make(shared.model, architecture, recipe, passages, workspace_bytes, evaluation)
     return Rank(step, program, shared)
+
+
+def inputs_bytes(rank: Rank, recipe: Recipe) -> int:
+    """The batch and single numbers of the loop, beside the program."""
+    return 0 if rank.has_batch else batch_bytes(recipe) + scalars_bytes(recipe)
 
 
 Made = tuple[Step, Program]

@@ -21,6 +21,8 @@ class Sharder(Protocol):
     """What a library does for a unit, written into `program`."""
 
     program: Program
+    keeps_gradients: bool
+    """This rank's gradients outlive `zero_grad`, until the next forward pass."""
 
     def load(self) -> None:
         """This rank's part of all units."""
@@ -103,6 +105,8 @@ def weave(
                 program.take(size // 2, purpose=STATES)
                 program.take(size - size // 2, purpose=STATES)
         program.passing(*sharder.transients(), purpose=TRANSIENT)
+    if not sharder.keeps_gradients:
+        sharder.zero()
     program.enter(Phase.CHECKPOINT)
     if evaluation:
         sharder.zero()

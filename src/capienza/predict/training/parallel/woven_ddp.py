@@ -37,6 +37,8 @@ def ddp_program(
 class Buckets:
     """The reducer: nothing is sharded; every gradient has its place in a bucket."""
 
+    keeps_gradients = False
+
     def __init__(self, model: Model, upkeep: Upkeep, *, is_bucket_view: bool) -> None:
         self.program, self.upkeep, self.is_bucket_view = Program(), upkeep, is_bucket_view
         self.weights = [weight for unit in model.units for weight in unit.weights]

@@ -96,6 +96,8 @@ class _Flat(msgspec.Struct, frozen=True):
 class FlatSharder:
     """The hooks of FSDP1."""
 
+    keeps_gradients = True
+
     def __init__(self, model: Model, plan: FlatPlan, held_bytes: int) -> None:
         self.program, self.plan, self.held_bytes = Program(), plan, held_bytes
         known = {layer: [_flat(unit, plan) for unit in layer] for layer in {*model.layers, model.root}}

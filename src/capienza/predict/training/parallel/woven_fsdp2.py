@@ -72,6 +72,8 @@ class _Sizes(msgspec.Struct, frozen=True):
 class RowSharder:
     """The hooks of `fully_shard`."""
 
+    keeps_gradients = False
+
     def __init__(self, model: Model, plan: RowPlan) -> None:
         self.program, self.plan = Program(), plan
         known = {layer: _sizes(layer, plan) for layer in {*model.layers, model.root}}

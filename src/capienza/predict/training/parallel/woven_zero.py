@@ -50,6 +50,8 @@ def zero_program(
 class Partitions:
     """The hooks of DeepSpeed's optimizers."""
 
+    keeps_gradients = False
+
     def __init__(self, model: Model, plan: ZeroPlan) -> None:
         self.program, self.plan, self.counts = Program(), plan, counts_of(model, plan)
         self.weights = [weight for unit in model.units for weight in unit.weights]
