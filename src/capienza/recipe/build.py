@@ -152,6 +152,8 @@ def parallel(choices: Choices, card: Card) -> Parallel:
         overlaps=value(choices, "overlaps"),
         saves_whole=bool(value(choices, "saves_whole")),
         loads_once=value(choices, "loads_once") is not False,
+        gathers_ahead=value(choices, "gathers_ahead") is not False,
+        auto_sizes=bool(value(choices, "auto_sizes")),
     )
 
 

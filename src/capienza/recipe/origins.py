@@ -80,6 +80,8 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "parallel.overlaps": ("overlaps", "sharding"),
     "parallel.saves_whole": ("saves_whole", "sharding"),
     "parallel.loads_once": ("loads_once", "sharding"),
+    "parallel.gathers_ahead": ("gathers_ahead", "sharding"),
+    "parallel.auto_sizes": ("auto_sizes", "sharding"),
     "preference": ("objective",),
     "preference.reference": ("reference",),
     "preference.reward_model": ("reward_model", "objective"),
@@ -97,8 +99,8 @@ WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens")
 """What is no choice: stated versions, and what only the tokenizer's files tell."""
 NAMED = frozenset({"method", "sharding", "optimizer", "objective", "rollout", "loss"})
 HELPERS = (
-    "activation_offloading", "beta", "dora", "loss_chunks", "loss_type", "packing_strategy", "padding_free",
-    "use_vllm", "vllm_mode",
+    "activation_offloading", "beta", "dora", "fsdp_is_on", "loss_chunks", "loss_type", "packing_strategy",
+    "padding_free", "use_vllm", "vllm_mode",
 )  # fmt: skip
 """Options that stand in no field of their own: others depend on them."""
 UNUSED = template("recipe.unused", "{field} has no effect in this recipe")

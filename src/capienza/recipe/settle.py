@@ -2,7 +2,7 @@
 
 Facts of the card that are no options stand among the choices under names of their own, for habits to depend on:
 base_format (what the weights are held in), base_dtype (what of them is not quantised), quantised, has_ranks,
-accumulates.
+accumulates, fsdp_is_on (transformers' fsdp), auto_sizes (DeepSpeed's "auto").
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ ORDER = (
     "activation_offloading", "reentrant", "eval_microbatch", "eval_keeps_logits", "eval_generates", "export",
     "max_grad_norm", "compile", "shard_ranks", "parameter_dtype", "reduce_dtype", "reshard_after_forward", "offload",
     "bucket_elements", "gradient_as_bucket_view", "prefetch_elements", "persistence_elements", "live_elements",
-    "overlaps", "saves_whole", "loads_once", "beta", "reference", "reward_model", "use_vllm", "vllm_mode",
-    "rollout", "rollout_share", "rollout_sleeps", "group", "prompt_tokens", "completion_tokens",
+    "overlaps", "saves_whole", "loads_once", "gathers_ahead", "beta", "reference", "reward_model", "use_vllm",
+    "vllm_mode", "rollout", "rollout_share", "rollout_sleeps", "group", "prompt_tokens", "completion_tokens",
 )  # fmt: skip
 """Options in the order they are settled: a habit may depend on those before it."""
 
@@ -97,6 +97,7 @@ def settled(
         raise UsageError(OPEN(fields=missing))
     accumulates = Choice((card.accumulation or 1) > 1, STATED(field="accumulation"), "accumulation")
     made: Choices = {"method": _method(card, stated), "has_ranks": _has_ranks(card, stated), "accumulates": accumulates}
+    made |= {option: stated[option] for option in ("fsdp_is_on", "auto_sizes") if option in stated}
     made |= _lengths(card, stated)
     made |= _base(card, made, framework, versions, stored_format, rest_dtype)
     if made["method"].value in ADAPTED and "rank" not in stated and default("rank", framework, versions, made) is None:
@@ -137,7 +138,7 @@ def _method(card: Card, stated: Choices) -> Choice:
 
 
 def _has_ranks(card: Card, stated: Choices) -> Choice:
-    is_shared = "sharding" in stated and stated["sharding"].value != "none"
+    is_shared = "fsdp_is_on" in stated or ("sharding" in stated and stated["sharding"].value != "none")
     field = ranks_field(card) or "placement.data_parallel"
     return Choice(data_ranks(card, is_shared=is_shared) > 1, STATED(field=field))
 

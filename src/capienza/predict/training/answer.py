@@ -93,6 +93,11 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return is_shared(self.recipe)
 
     @property
+    def is_computed_shared(self) -> bool:
+        """Is it computed what one of the GPUs holds, whatever is sharded or offloaded?"""
+        return self.rank is not None
+
+    @property
     def after_bytes(self) -> int | None:
         """What is allocated on each GPU when training has returned; None where that is not known."""
         if not self.is_shared:

@@ -30,8 +30,8 @@ from capienza.predict.training.parallel.outside import (
     USUAL_CHANNELS,
     communicator_bytes,
 )
-from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors, scalars_bytes
 from capienza.predict.training.resident import Resident
+from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors, scalars_bytes
 from capienza.recipe.recipe import Recipe
 from capienza.units import Range
 
@@ -84,11 +84,7 @@ def rank_entries(
 
 
 def _amounts(memory: RankMemory, purpose: str, phases: Phases) -> dict[Phase, int]:
-    return {
-        phase: memory.held[phase].bytes_by_purpose.get(purpose, 0)
-        for phase in phases
-        if phase in memory.held
-    }
+    return {phase: memory.held[phase].bytes_by_purpose.get(purpose, 0) for phase in phases if phase in memory.held}
 
 
 def _held(recipe: Recipe, memory: RankMemory, phases: Phases, device: str, more: int) -> Iterator[Entry]:
@@ -110,9 +106,7 @@ def _held(recipe: Recipe, memory: RankMemory, phases: Phases, device: str, more:
             yield _entry(name, tuple(live), device, amount, recipe, memory)
 
 
-def _entry(
-    name: str, live: Phases, device: str, amount: int, recipe: Recipe, memory: RankMemory
-) -> Entry:
+def _entry(name: str, live: Phases, device: str, amount: int, recipe: Recipe, memory: RankMemory) -> Entry:
     formula = _formula(name, amount, _where(memory, live[0]), recipe, memory)
     if name in ALWAYS:
         return exact(name, live, device, amount, formula, LIBRARY[recipe.parallel.sharding])
@@ -255,7 +249,9 @@ def _offloaded(recipe: Recipe, memory: RankMemory, phases: Phases, device: str) 
         return
     parallel = recipe.parallel
     total = parallel.data_ranks * memory.offloaded_bytes
-    formula = texts.OFFLOADED(what=parallel.offload, each=memory.offloaded_bytes, ranks=parallel.data_ranks, total=total)
+    formula = texts.OFFLOADED(
+        what=parallel.offload, each=memory.offloaded_bytes, ranks=parallel.data_ranks, total=total
+    )
     name = "offloaded_states" if parallel.offload == "optimizer" else "offloaded_weights"
     yield expected(name, phases, HOST, total, formula, LIBRARY[parallel.sharding])
 

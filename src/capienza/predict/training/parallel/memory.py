@@ -39,7 +39,8 @@ class RankMemory(msgspec.Struct, frozen=True, kw_only=True):
     `held` is what the rank holds at the highest moment of each phase, by purpose; `reserved` what the allocator keeps
     by then; `block_ends` what blocks hold beyond their tensors. `beside_bytes` is what no library shards. `cuts` are
     the model's weights by format. `root_bytes` and `layer_bytes`: the root's unit and the largest layer's, whole and as
-    stored. `num_trained`: of this rank's part. `inputs_bytes`: the batch and single numbers. `after_bytes`: allocated when training has returned.
+    stored. `num_trained`: of this rank's part. `inputs_bytes`: the batch and single numbers. `after_bytes`: allocated
+    when training has returned.
     """
 
     held: dict[Phase, Composition]
@@ -98,9 +99,7 @@ def _found(architecture: Architecture, recipe: Recipe, scheme: Scheme | None, co
         cuts=_cuts(model.units),
         root_bytes=_bytes(model.root),
         layer_bytes=max(map(_bytes, model.layers), default=0),
-        num_trained=sum(
-            share(unit.state_elements, recipe.parallel.shard_ranks) for unit in model.units
-        ),
+        num_trained=sum(share(unit.state_elements, recipe.parallel.shard_ranks) for unit in model.units),
         loading_bytes=load_bytes(model, recipe),
         saving_bytes=saving_bytes(model, recipe),
         inputs_bytes=inputs_bytes(rank, recipe),

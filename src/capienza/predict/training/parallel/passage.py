@@ -22,9 +22,7 @@ Place = int | Literal["entry", "exit"]
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of forward or backward: its events, which of its blocks are gradients of weights that stay, and what each
-    block is for.
-    """
+    """A part of forward or backward: its events, which blocks are gradients of weights that stay, purposes."""
 
     phase: Literal["forward", "backward"]
     place: Place

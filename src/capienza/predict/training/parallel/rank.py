@@ -32,7 +32,7 @@ from capienza.predict.training.parallel.woven_ddp import ddp_program
 from capienza.predict.training.parallel.woven_fsdp1 import fsdp1_program
 from capienza.predict.training.parallel.woven_fsdp2 import fsdp2_program
 from capienza.predict.training.parallel.woven_zero import zero_program
-from capienza.predict.training.parallel.zero import ZeroPlan, zero
+from capienza.predict.training.parallel.zero import ZeroPlan, zero, zero_auto
 from capienza.predict.training.passes import evaluation_events, training_events
 from capienza.predict.training.runtime import batch_bytes, scalars_bytes
 from capienza.predict.training.trained import BYTES
@@ -112,9 +112,7 @@ def rank_of(
         return Rank(step, program, Shared(model, 0), has_batch=True)
     for field in ("tensor", "pipeline"):
         if getattr(parallel, f"{field}_ranks") > 1:
-            raise InputError(
-                DIVIDED_LAYERS(field=f"placement.{field}_parallel", model_type=architecture.model_type)
-            )
+            raise InputError(DIVIDED_LAYERS(field=f"placement.{field}_parallel", model_type=architecture.model_type))
     make = MAKERS.get(parallel.sharding)
     if make is None:
         raise InputError(NOT_COVERED(sharding=parallel.sharding))
@@ -168,7 +166,7 @@ def _fsdp1(
         upkeep=upkeep_of(architecture, recipe),
         travel_bytes=travel,
         widens_trained=travel is not None,
-        prefetches=not _is_reentrant(recipe),
+        prefetches=recipe.parallel.gathers_ahead and not _is_reentrant(recipe),
         accumulates_whole=recipe.accumulation > 1,
         offloads=recipe.parallel.offload == "parameters",
     )
@@ -248,6 +246,8 @@ def zero_plan(architecture: Architecture, recipe: Recipe) -> ZeroPlan:
         overlaps=parallel.overlaps if parallel.overlaps is not None else stage == 3,
         state_bytes=round(upkeep_of(architecture, recipe).state_bytes),
     )
+    if parallel.auto_sizes:
+        plan = zero_auto(plan, architecture.hidden_size)
     return replace(plan, **{name: elements for name, elements in stated.items() if elements is not None})
 
 

@@ -8,11 +8,10 @@ CUT = template(
     "training.formula-cut",
     "{sharding} over {ranks} GPUs: ({parts}) / {ranks}, padded and in blocks: {total} B",
 )
-WHOLE = template(
-    "training.formula-whole", "{sharding}: every GPU holds the whole model, {parts}, in blocks: {total} B"
-)
+WHOLE = template("training.formula-whole", "{sharding}: every GPU holds the whole model, {parts}, in blocks: {total} B")
 ADAPTERS = template(
-    "training.formula-adapters-cut", "{sharding} over {ranks} GPUs: this GPU's part of the adapters, in blocks: {total} B"
+    "training.formula-adapters-cut",
+    "{sharding} over {ranks} GPUs: this GPU's part of the adapters, in blocks: {total} B",
 )
 BESIDE = template(
     "training.formula-beside",
@@ -41,12 +40,10 @@ STATES = template(
     "{optimizer}: {per_parameter} B for each of the {parameters} trained parameters of this GPU's part, in blocks: "
     "{total} B",
 )
-TRANSIENT = template(
-    "training.formula-transient-cut", "{optimizer}, during the step on this GPU's part: {total} B"
-)
+TRANSIENT = template("training.formula-transient-cut", "{optimizer}, during the step on this GPU's part: {total} B")
 ENDS = template(
-    "training.formula-block-ends", "blocks of the allocator too large for what is in them, by too little to be split: "
-    "{total} B"
+    "training.formula-block-ends",
+    "blocks of the allocator too large for what is in them, by too little to be split: {total} B",
 )
 LOADING = template(
     "training.formula-loading-ranks",

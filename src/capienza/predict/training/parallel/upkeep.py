@@ -1,8 +1,8 @@
 """What an optimizer keeps and makes for each element of a rank's part, for any optimizer.
 
-AdamW of PyTorch is of `states.adam`. Of any other optimizer the states of the sharded tensors (`predict.training.states`)
-are taken as so many bytes an element: FSDP1's parts are of one dimension, FSDP2's are cut by rows, DeepSpeed's are one
-vector in fp32.
+AdamW of PyTorch is of `states.adam`. Of any other optimizer the states of the sharded tensors, as
+`predict.training.states` has them, are taken as so many bytes an element: FSDP1's parts are of one dimension, FSDP2's
+are cut by rows, DeepSpeed's are one vector in fp32.
 """
 
 from __future__ import annotations

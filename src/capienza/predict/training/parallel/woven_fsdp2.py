@@ -215,6 +215,4 @@ def _sizes(units: Sequence[Unit], plan: RowPlan) -> _Sizes:
                 reduced += rows * plan.ranks * (plan.reduce_bytes or travel)
                 reduced_part += rows * (plan.reduce_bytes or travel)
     cast = gathered // plan.ranks if is_cast else 0
-    return _Sizes(
-        tuple(parts), tuple(trained), tuple(copies), tuple(states), cast, gathered, reduced, reduced_part
-    )
+    return _Sizes(tuple(parts), tuple(trained), tuple(copies), tuple(states), cast, gathered, reduced, reduced_part)

@@ -20,7 +20,7 @@ from capienza.predict.training.parallel.program import (
     Program,
 )
 from capienza.predict.training.parallel.units import Model, share
-from capienza.predict.training.parallel.woven import weave
+from capienza.predict.training.parallel.woven import ROOT, weave
 from capienza.predict.training.parallel.zero import FP32_BYTES, ZeroPlan, counts_of
 
 
@@ -83,7 +83,7 @@ class Partitions:
 
     def unshard_in_forward(self, unit: int) -> None:
         """What may be live is gathered."""
-        if self.plan.stage == 3 and not self.live:
+        if unit == ROOT and self.plan.stage == 3:
             self.live.append(self.program.take(self.counts.running_bytes, purpose=GATHERED))
 
     def reshard_in_forward(self, unit: int) -> None:
