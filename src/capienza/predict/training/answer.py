@@ -255,7 +255,8 @@ def _rank_answer(
         notes = (*notes, *memory.assumed)
     except InputError as error:
         notes = (*notes, error.message)
-    if recipe.parallel.data_ranks == 1:
+    parallel = recipe.parallel
+    if parallel.data_ranks * parallel.tensor_ranks * parallel.pipeline_ranks == 1:
         notes = (*notes, ALONE(sharding=recipe.parallel.sharding))
     return TrainingAnswer(
         architecture=architecture,
