@@ -163,6 +163,9 @@ OPTIONS: tuple[TrainingOption, ...] = (
     TrainingOption("overlaps", FLAG, "ZeRO's buckets are two, so that one is filled while the other is sent.", "true"),
     TrainingOption("saves_whole", FLAG, "A checkpoint is of whole weights, put together from all GPUs.", "false"),
     TrainingOption("loads_once", FLAG, "One GPU's process reads the weights and sends them to the others.", "true"),
+    TrainingOption(
+        "sync_each_batch", FLAG, "FSDP reduces gradients after every microbatch, not once an update.", "false"
+    ),
     TrainingOption("gathers_ahead", FLAG, "FSDP1 gathers the next layer while one runs backward.", "true"),
     TrainingOption("fsdp", CONFIGURATION, "FSDP by the words of transformers: full_shard auto_wrap, or true.", "true"),
     TrainingOption(

@@ -153,6 +153,7 @@ def parallel(choices: Choices, card: Card) -> Parallel:
         saves_whole=bool(value(choices, "saves_whole")),
         loads_once=value(choices, "loads_once") is not False,
         gathers_ahead=value(choices, "gathers_ahead") is not False,
+        reduces_each=bool(value(choices, "sync_each_batch")),
         auto_sizes=bool(value(choices, "auto_sizes")),
     )
 

@@ -43,7 +43,7 @@ NEEDED: tuple[tuple[str, str, tuple[Scalar, ...]], ...] = (
     *((option, "sharding", ("zero3",)) for option in ("prefetch_elements", "persistence_elements", "live_elements")),
     ("gathers_ahead", "sharding", ("fsdp1",)),
     ("saves_whole", "sharding", (*FSDP, "zero3")),
-    ("loads_once", "sharding", FSDP),
+    *((option, "sharding", FSDP) for option in ("loads_once", "sync_each_batch")),
     ("gradient_as_bucket_view", "sharding", ("ddp",)),
     ("shard_ranks", "sharding", (*FSDP, *ZERO)),
     *((option, "objective", COMPARED) for option in ("beta", "reference")),

@@ -81,6 +81,7 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "parallel.saves_whole": ("saves_whole", "sharding"),
     "parallel.loads_once": ("loads_once", "sharding"),
     "parallel.gathers_ahead": ("gathers_ahead", "sharding"),
+    "parallel.reduces_each": ("sync_each_batch", "sharding"),
     "parallel.auto_sizes": ("auto_sizes", "sharding"),
     "preference": ("objective",),
     "preference.reference": ("reference",),

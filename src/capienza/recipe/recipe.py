@@ -115,7 +115,8 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True):
     of what is gathered ahead, of weights that stay whole, of what is whole at once; None is its default. `overlaps`:
     its buckets are two. `saves_whole`: a checkpoint is of whole weights (FULL_STATE_DICT). `loads_once`: one rank reads
     the weights and sends each to the others (cpu_ram_efficient_loading); else each rank builds the whole model.
-    `gathers_ahead`: FSDP1's BACKWARD_PRE. `auto_sizes`: transformers writes DeepSpeed's sizes by the model's width.
+    `gathers_ahead`: FSDP1's BACKWARD_PRE. `reduces_each`: FSDP reduces after every microbatch (sync_each_batch).
+    `auto_sizes`: transformers writes DeepSpeed's sizes by the model's width.
     """
 
     sharding: Sharding = "none"
@@ -136,6 +137,7 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True):
     saves_whole: bool = False
     loads_once: bool = True
     gathers_ahead: bool = True
+    reduces_each: bool = False
     auto_sizes: bool = False
 
 

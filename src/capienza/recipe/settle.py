@@ -64,8 +64,9 @@ ORDER = (
     "activation_offloading", "reentrant", "eval_microbatch", "eval_keeps_logits", "eval_generates", "export",
     "max_grad_norm", "compile", "shard_ranks", "parameter_dtype", "reduce_dtype", "reshard_after_forward", "offload",
     "bucket_elements", "gradient_as_bucket_view", "prefetch_elements", "persistence_elements", "live_elements",
-    "overlaps", "saves_whole", "loads_once", "gathers_ahead", "beta", "reference", "reward_model", "use_vllm",
-    "vllm_mode", "rollout", "rollout_share", "rollout_sleeps", "group", "prompt_tokens", "completion_tokens",
+    "overlaps", "saves_whole", "loads_once", "gathers_ahead", "sync_each_batch", "beta", "reference", "reward_model",
+    "use_vllm", "vllm_mode", "rollout", "rollout_share", "rollout_sleeps", "group", "prompt_tokens",
+    "completion_tokens",
 )  # fmt: skip
 """Options in the order they are settled: a habit may depend on those before it."""
 

@@ -150,6 +150,17 @@ def test_loading_and_saving_by_who_makes_the_model_whole() -> None:
     assert held(ledger_of(shared("fsdp2", loads_once=False))[1], Phase.LOAD, "loading") == max(layer, root)
 
 
+def test_reducing_every_microbatch_keeps_no_whole_gradients() -> None:
+    recipe = replace(FULL, accumulation=3)
+    for sharding in ("fsdp1", "fsdp2"):
+        waits, each = (ledger_of(shared(sharding, recipe, reduces_each=reduces))[1] for reduces in (False, True))
+        # bf16 gradients of the whole model wait; reduced ones are this GPU's half, however many microbatches.
+        assert held(waits, Phase.FORWARD, "unsharded_gradients") == pytest.approx(2 * ELEMENTS, rel=0.01)
+        assert held(each, Phase.FORWARD, "unsharded_gradients") == 0
+        assert held(each, Phase.FORWARD, "gradients") == pytest.approx(ELEMENTS, rel=0.01)
+        assert held(each, Phase.OPTIMIZER_STEP_STEADY, "gradients") == pytest.approx(ELEMENTS, rel=0.01)
+
+
 def test_a_reference_is_shared_out_as_the_trained_model_is() -> None:
     recipe = replace(FULL, preference=Preference(reference="model"))
     references = [

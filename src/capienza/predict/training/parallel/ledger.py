@@ -153,18 +153,18 @@ def _loop(recipe: Recipe, memory: RankMemory, phases: Phases, device: str) -> It
     if total:
         tokens, live = recipe.rows_tokens, tuple(phase for phase in phases if phase in AFTER_LOAD)
         formula = single.BATCH(tensors=batch_tensors(recipe), tokens=tokens, scalars=scalars_bytes(recipe))
-        amount = Range(min(total, TOKEN_BYTES * tokens), total, total)
-        yield estimated("inputs", live, device, amount, formula, "transformers trainer.py")
+        held = Range(min(total, TOKEN_BYTES * tokens), total, total)
+        yield estimated("inputs", live, device, held, formula, "transformers trainer.py")
     if memory.beside_bytes:
         told = texts.BESIDE(sharding=recipe.parallel.sharding, total=memory.beside_bytes)
         yield expected(BESIDE, phases, device, memory.beside_bytes, told, LIBRARY[recipe.parallel.sharding])
     by_amount: dict[int, list[Phase]] = {}
     for phase in phases:
         by_amount.setdefault(memory.block_ends.get(phase, 0), []).append(phase)
-    for amount, held in by_amount.items():
-        if amount:
+    for size, where in by_amount.items():
+        if size:
             source = "c10 CUDACachingAllocator.cpp (should_split)"
-            yield expected(ENDS, tuple(held), device, amount, texts.ENDS(total=amount), source)
+            yield expected(ENDS, tuple(where), device, size, texts.ENDS(total=size), source)
 
 
 def _load(recipe: Recipe, memory: RankMemory, device: str) -> Iterator[Entry]:

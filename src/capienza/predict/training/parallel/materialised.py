@@ -37,7 +37,7 @@ def load_bytes(model: Model, recipe: Recipe) -> int:
     if recipe.framework in ON_META:
         return 0
     if sharding == "ddp":
-        return min(BROADCAST_BYTES, sum(map(_unit_bytes, model.units)))
+        return min(int(BROADCAST_BYTES), sum(map(_unit_bytes, model.units)))
     if sharding == "fsdp1":
         return 2 * _largest_unit(model)
     if sharding == "fsdp2":

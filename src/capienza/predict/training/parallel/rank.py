@@ -136,6 +136,11 @@ def _microbatches(recipe: Recipe) -> int:
     return min(recipe.accumulation, MOST_MICROBATCHES)
 
 
+def _waits(recipe: Recipe) -> bool:
+    """Do gradients stay whole until the last microbatch of an update?"""
+    return recipe.accumulation > 1 and not recipe.parallel.reduces_each
+
+
 def _travel_bytes(recipe: Recipe) -> int | None:
     dtype = recipe.parallel.parameter_dtype
     return BYTES[dtype] if dtype else None
@@ -167,7 +172,7 @@ def _fsdp1(
         travel_bytes=travel,
         widens_trained=travel is not None,
         prefetches=recipe.parallel.gathers_ahead and not _is_reentrant(recipe),
-        accumulates_whole=recipe.accumulation > 1,
+        accumulates_whole=_waits(recipe),
         offloads=recipe.parallel.offload == "parameters",
     )
     program = fsdp1_program(
@@ -193,7 +198,7 @@ def _fsdp2(
         travel_bytes=_travel_bytes(recipe),
         reduce_bytes=BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else None,
         reshards="none" if parallel.unsharded else "all",
-        accumulates_whole=recipe.accumulation > 1,
+        accumulates_whole=_waits(recipe),
         offloads=parallel.offload == "parameters",
     )
     program = fsdp2_program(

@@ -103,7 +103,7 @@ class FlatSharder:
         known = {layer: [_flat(unit, plan) for unit in layer] for layer in {*model.layers, model.root}}
         self.layers, self.root = [known[layer] for layer in model.layers], known[model.root]
         self.wholes: dict[int, list[int]] = {}
-        self.own_gradients: list[int] = []
+        self.own_gradients: dict[tuple[int, int], int] = {}
         self.kept: dict[int, list[int]] = {}
         self.held: list[int] = []
         self.has_frozen = any(not weight.is_trained for unit in model.units for weight in unit.weights)
@@ -154,13 +154,13 @@ class FlatSharder:
     def reduce(self, unit: int, gradients: Sequence[int]) -> None:
         """Gradients are put into a flat one for each unit that is trained; this rank's part of the sum stays."""
         trained = [flat for flat in self.flats(unit) if flat.is_trained]
-        for flat, whole in zip(trained, self._flat_gradients(unit, gradients), strict=True):
+        for place, (flat, whole) in enumerate(zip(trained, self._flat_gradients(unit, gradients), strict=True)):
             summed = [self.program.take(flat.cast, REDUCE_STREAM, BUFFERS)] if flat.cast else []
-            if not (self.plan.offloads and summed):
-                self.own_gradients.append(self.program.take(flat.part, REDUCE_STREAM, GRADIENTS))
+            made = self.program.take(flat.part, REDUCE_STREAM, GRADIENTS)
             self.program.give(*summed, whole)
-            if self.plan.offloads:
-                self.zero()
+            if self.plan.offloads or self.own_gradients.setdefault((unit, place), made) != made:
+                # It goes to main memory, or was added to that of the microbatches before.
+                self.program.give(made)
         if unit != ROOT and self.held_bytes:
             self.held.append(self.program.take(self.held_bytes, purpose=WORKING))
 
@@ -198,7 +198,7 @@ class FlatSharder:
 
     def zero(self) -> None:
         """This rank's gradients go."""
-        self.program.give(*self.own_gradients)
+        self.program.give(*self.own_gradients.values())
         self.own_gradients.clear()
 
 

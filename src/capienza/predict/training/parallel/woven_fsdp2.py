@@ -82,7 +82,7 @@ class RowSharder:
         self.ahead: dict[int, int] = {}
         self.last_gathered: int | None = None
         self.waiting_reduced: int | None = None
-        self.own_gradients: list[int] = []
+        self.own_gradients: dict[int, int] = {}
         self.kept: dict[int, int] = {}
         self.has_frozen = any(not weight.is_trained for unit in model.units for weight in unit.weights)
 
@@ -146,9 +146,10 @@ class RowSharder:
         self.program.give(*gradients)
         if unit in self.kept:
             self.program.give(self.kept.pop(unit))
-        self.own_gradients.append(self.program.take(sizes.reduced_part, REDUCE_STREAM, GRADIENTS))
-        if self.plan.offloads:
-            self.zero()
+        made = self.program.take(sizes.reduced_part, REDUCE_STREAM, GRADIENTS)
+        if self.plan.offloads or self.own_gradients.setdefault(unit, made) != made:
+            # It goes to main memory, or was added to that of the microbatches before.
+            self.program.give(made)
 
     def leave(self, unit: int, gradients: Sequence[int]) -> None:
         """Whole gradients are kept in the format in which they will be reduced."""
@@ -173,7 +174,7 @@ class RowSharder:
 
     def zero(self) -> None:
         """This rank's gradients go."""
-        self.program.give(*self.own_gradients)
+        self.program.give(*self.own_gradients.values())
         self.own_gradients.clear()
 
     def _reshard(self, unit: int) -> None:
