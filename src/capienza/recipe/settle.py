@@ -15,7 +15,7 @@ from capienza.recipe.choices import STATED, Choice, Choices, place_in
 from capienza.recipe.habits.lookup import default
 from capienza.recipe.habits.targets import default_targets
 from capienza.recipe.optimizers import NAMES, optimizer_named
-from capienza.recipe.ranks import data_ranks, ranks_field
+from capienza.recipe.ranks import data_ranks, ranks_field, states_sharing
 from capienza.recipe.versions import Versions
 
 PLAIN = ("bf16", "fp16", "fp32")
@@ -139,9 +139,8 @@ def _method(card: Card, stated: Choices) -> Choice:
 
 
 def _has_ranks(card: Card, stated: Choices) -> Choice:
-    is_shared = "fsdp_is_on" in stated or ("sharding" in stated and stated["sharding"].value != "none")
     field = ranks_field(card) or "placement.data_parallel"
-    return Choice(data_ranks(card, is_shared=is_shared) > 1, STATED(field=field))
+    return Choice(data_ranks(card, is_shared=states_sharing(stated)) > 1, STATED(field=field))
 
 
 def _lengths(card: Card, stated: Choices) -> Choices:
