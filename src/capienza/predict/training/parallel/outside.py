@@ -45,7 +45,8 @@ more communicators, more memory" (NVIDIA, github.com/NVIDIA/nccl issue 864).
 RING_SETS, ALL_SETS = 1, 3
 """Sets of receive buffers of a rank in each channel: a ring's, and a tree's from above and from below."""
 LEAST_CHANNELS, USUAL_CHANNELS, MOST_CHANNELS = 2, 16, 32
-"""Two are the least that NCCL makes (PCIe), 32 its limit (MAXCHANNELS); 16 is a middle of our choice, not a reading.
+"""Two are the least that NCCL makes (PCIe), 32 its limit (MAXCHANNELS); 16 collective channels are what it reports on
+eight H800 (github.com/NVIDIA/nccl issue 892), 24 on others of Hopper (issue 1781).
 
 Sixteen with ring and tree are 462 MB, beside the half gigabyte that Fujii et al. 2024 (arXiv 2411.06465) count for a
 communicator, and the 0.5 to 2 GiB that a first collective was seen to take (stas00/ml-engineering).
@@ -53,13 +54,5 @@ communicator, and the 0.5 to 2 GiB that a first collective was seen to take (sta
 
 
 def communicator_bytes(channels: int = USUAL_CHANNELS, sets: int = ALL_SETS) -> int:
-    """Buffers of one communicator on one GPU."""
+    """Buffers of one communicator on one GPU: as where DeepSpeed makes groups of its own beside Megatron's."""
     return channels * sets * CONNECTION_BYTES
-
-
-COMMUNICATOR_BYTES = 500_000_000
-"""A communicator more, as where DeepSpeed makes groups of its own beside Megatron's: about half a gigabyte.
-
-The figure of Fujii et al. 2024 (arXiv 2411.06465), in their calculator. It was chosen for Sailor's runs after their
-readings were seen: `communicator_bytes` gives 462 MB from NCCL's sources, which moves those figures by less than 0.5 %.
-"""
