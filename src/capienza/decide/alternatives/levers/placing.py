@@ -69,7 +69,8 @@ def _division(scene: Scene, current: Placement, field: str, degree: int) -> Chan
             after.clear()
         after |= {"placement.gpus": needed, "accumulation": steps}
     elif current.gpus is not None and field != "data_parallel":
-        after["placement.gpus"] = needed if is_implied else per_copy
+        # The ranks of a training are one run: its `gpus` are all of them.
+        after["placement.gpus"] = needed if is_training else per_copy
     if needed > scene.available:
         return None
     after |= _told(card, field, degree)
