@@ -227,8 +227,16 @@ def test_a_target_that_matches_nothing_beside_others_is_told():
 
 def test_what_is_not_covered_stays_unknown():
     several = a_card(placement=Placement(gpus=2, tensor_parallel=2))
-    assert ask_training(several, MODEL, 2) is None
-    assert "activations" in build_ledger(several, MODEL, 2).predicted_peak("gpu:0").missing
+    divided = ask_training(several, MODEL, 2)
+    assert divided.is_shared
+    assert divided.rank is None
+    assert "training.divided-layers" in {note.code for note in divided.notes}
+    ledger = build_ledger(several, MODEL, 2)
+    assert "activations" in ledger.predicted_peak("gpu:0").missing
+    proofs = [str(one.expected_proof) for one in ledger.entries if one.amount is None]
+    assert all("world_size=2" in proof for proof in proofs)
+    # Two GPUs, and nothing that says how they share.
+    assert ask_training(a_card(placement=Placement(gpus=2)), MODEL, 2) is None
     no_microbatch = msgspec.structs.replace(a_card(), microbatch=None)
     assert ask_training(no_microbatch, MODEL, 1) is None
     serving = Card(name="x", model=ModelRef(path="-"), task="inference", engine=Engine(name="vllm"))

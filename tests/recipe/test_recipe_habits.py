@@ -257,7 +257,7 @@ def test_what_is_no_version_is_refused_in_its_place(text: str) -> None:
 
 def test_the_data_name_known_options_and_readable_ranges() -> None:
     facts = {"base_format", "base_dtype", "frozen_dtype", "loads", "quantised", "has_ranks", "accumulates",
-             "method", "rank", "optimizer", "targets", "export"}  # fmt: skip
+             "fsdp_is_on", "method", "rank", "optimizer", "targets", "export"}  # fmt: skip
     allowed = set(KNOWN) | facts
     for file, _, option, row in rows():
         assert option in allowed, (file, option)
@@ -277,7 +277,7 @@ def test_the_data_name_known_options_and_readable_ranges() -> None:
 
 
 def test_every_option_is_settled_once() -> None:
-    own = {"dora", "optimizer_library", "targets"}
+    own = {"dora", "optimizer_library", "targets", "fsdp", "fsdp_config", "deepspeed"}
     assert len(set(ORDER)) == len(ORDER)
     assert set(KNOWN) - own <= set(ORDER)
 

@@ -143,7 +143,11 @@ def sizing_for(card: Card, model: Model) -> SizingFor:
         return Sizing(
             ledger=ledger,
             capacity=capacity_from(gpu, others or 0),
-            refusals=(*([model.refusal] if model.refusal else []), *model.differences, *open_notes(card, answer)),
+            refusals=(
+                *([model.refusal] if model.refusal else []),
+                *model.differences,
+                *open_notes(card, answer, trainings.get(gpus)),
+            ),
             max_positions=None if architecture is None else architecture.max_position_embeddings,
             max_positions_source="max_position_embeddings",
             stretched_positions=None if architecture is None else architecture.stretched_positions,

@@ -118,7 +118,7 @@ def gpus_of(card: Card, asked: int | None) -> int:
     """The card's placement where it states one (the requirement stays fixed), else the GPUs that were asked for."""
     if not isinstance(card.placement, Placement):
         return asked or 1
-    stated = card.placement.gpus_per_copy
+    stated = card.gpus_per_copy
     if asked not in (None, stated):
         raise UsageError(OTHER_PLACEMENT(asked=asked, stated=stated))
     return stated

@@ -100,6 +100,11 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         """GPUs that one copy of the model is divided over."""
         return max(self.gpus or 1, self.tensor_parallel * self.pipeline_parallel)
 
+    @property
+    def gpus_per_run(self) -> int:
+        """GPUs that one training run is divided over: its data-parallel ranks are one run."""
+        return max(self.gpus_per_copy, self.tensor_parallel * self.pipeline_parallel * self.data_parallel)
+
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What the server must have; `others_use_bytes` is GPU memory taken by other programs.
@@ -214,6 +219,13 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     ranking: tuple[RankBy, ...] = DEFAULT_ORDER
     file: str | None = None
     sha256: str | None = None
+
+    @property
+    def gpus_per_copy(self) -> int:
+        """GPUs that one copy of the model, or one training run, is divided over; 1 where no placement is stated."""
+        if not isinstance(self.placement, Placement):
+            return 1
+        return self.placement.gpus_per_run if self.task == "fine-tuning" else self.placement.gpus_per_copy
 
     @property
     def zone(self) -> datetime.tzinfo | None:

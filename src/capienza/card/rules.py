@@ -54,6 +54,12 @@ TOO_FEW_GPUS = template(
     "expected at least {product} GPUs for tensor_parallel x pipeline_parallel, got {gpus}",
     "Raise gpus, or divide the model less.",
 )
+OTHER_GPUS = template(
+    "card.other-gpus",
+    "one training run is divided over {product} GPUs (data_parallel x tensor_parallel x pipeline_parallel), and gpus "
+    "is {gpus}",
+    "Write the same number, or leave one of them out.",
+)
 UNEVEN_GPUS = template(
     "card.uneven-gpus",
     "expected a multiple of {product} GPUs for tensor_parallel x pipeline_parallel, got {gpus}",
@@ -226,6 +232,9 @@ def _enough_gpus(found: Found) -> Problems:
         yield "placement.gpus", TOO_FEW_GPUS(product=product, gpus=gpus)
     elif gpus is not None and gpus % product:
         yield "placement.gpus", UNEVEN_GPUS(product=product, gpus=gpus)
+    copies = found.values.get("placement.data_parallel", 1)
+    if found.values.get("task") == "fine-tuning" and gpus not in (None, 1) and copies > 1 and gpus != product * copies:
+        yield "placement.gpus", OTHER_GPUS(product=product * copies, gpus=gpus)
 
 
 def _options(found: Found) -> Problems:

@@ -6,6 +6,7 @@ wrote; the recipe reads it.
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +27,11 @@ NOT_NAMES = template(
     "card.not-names",
     "expected names of modules, got {found}",
     "Write a list such as [q_proj, v_proj], or one text with spaces between.",
+)
+NOT_A_CONFIGURATION = template(
+    "card.not-a-configuration",
+    "expected a configuration, keys and values of at most eight levels, got {found}",
+    "Write the keys and values, or the path of a JSON file.",
 )
 _FLAG_TEXTS = {"true": True, "True": True, "false": False, "False": False}
 MOST_NAMES = 200
@@ -119,6 +125,42 @@ NAMES = Kind(
     },
     convert=_names,
 )
+
+MOST_DEPTH, MAX_CONFIGURATION = 8, 20_000
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A tree of the card as plain values."""
+    value = value.value if isinstance(value, Node) else value
+    if depth > MOST_DEPTH:
+        raise Refused(NOT_A_CONFIGURATION(found="..."))
+    if isinstance(value, dict):
+        return {str(key): _plain(one, depth + 1) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one, depth + 1) for one in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else float(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise Refused(NOT_A_CONFIGURATION(found=shown(value)))
+
+
+def _configuration(value: Value) -> Scalar:
+    """Keys and values as one text in JSON; a path, a word or a list of words as it is written."""
+    if isinstance(value, dict):
+        text = json.dumps(_plain(value), ensure_ascii=False)
+        if len(text) > MAX_CONFIGURATION:
+            raise Refused(NOT_A_CONFIGURATION(found=shown(text)))
+        return text
+    return _one_or_names(value)
+
+
+CONFIGURATION = Kind(
+    text="keys and values, or the path of a JSON file",
+    schema={"anyOf": [{"type": "object"}, {"type": ["string", "boolean"]}, {"type": "array"}]},
+    convert=_configuration,
+)
+"""A launcher's configuration, kept as one text."""
 
 OWN_OPTION = Kind(
     text="text, number, true or false, or a list of names",

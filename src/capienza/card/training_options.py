@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.kinds import Kind, text
-from capienza.card.training_kinds import FLAG, NAMES, amount, count, words
+from capienza.card.training_kinds import CONFIGURATION, FLAG, NAMES, amount, count, words
 
 DTYPES = ("bf16", "fp16", "fp32")
 LONGEST = 10**9
@@ -155,6 +155,31 @@ OPTIONS: tuple[TrainingOption, ...] = (
     ),
     TrainingOption("bucket_elements", count(), "Elements of one communication bucket.", "500000000"),
     TrainingOption("gradient_as_bucket_view", FLAG, "DDP's buckets are the gradients themselves.", "false"),
+    TrainingOption("prefetch_elements", count(0, 10**12), "Elements that ZeRO-3 gathers ahead.", "50000000"),
+    TrainingOption(
+        "persistence_elements", count(0, 10**12), "Weights up to so many elements stay whole under ZeRO-3.", "100000"
+    ),
+    TrainingOption("live_elements", count(0, 10**12), "Elements that are whole at once under ZeRO-3.", "1000000000"),
+    TrainingOption("overlaps", FLAG, "ZeRO's buckets are two, so that one is filled while the other is sent.", "true"),
+    TrainingOption("saves_whole", FLAG, "A checkpoint is of whole weights, put together from all GPUs.", "false"),
+    TrainingOption("loads_once", FLAG, "One GPU's process reads the weights and sends them to the others.", "true"),
+    TrainingOption(
+        "sync_each_batch", FLAG, "FSDP reduces gradients after every microbatch, not once an update.", "false"
+    ),
+    TrainingOption("gathers_ahead", FLAG, "FSDP1 gathers the next layer while one runs backward.", "true"),
+    TrainingOption("fsdp", CONFIGURATION, "FSDP by the words of transformers: full_shard auto_wrap, or true.", "true"),
+    TrainingOption(
+        "fsdp_config",
+        CONFIGURATION,
+        "FSDP's configuration as transformers and accelerate take it.",
+        "{version: 2, cpu_ram_efficient_loading: true}",
+    ),
+    TrainingOption(
+        "deepspeed",
+        CONFIGURATION,
+        "DeepSpeed's configuration, its path, or zero1 to zero3.",
+        "{zero_optimization: {stage: 3}}",
+    ),
     TrainingOption(
         "reference",
         words("none", "model", "adapter_off", "precomputed"),

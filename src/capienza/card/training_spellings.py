@@ -73,6 +73,29 @@ SPELLINGS: dict[str, Spelling] = {
     "zero_stage": Spelling("sharding", {0: "none", 1: "zero1", 2: "zero2", 3: "zero3"}),
     "deepspeed": Spelling("sharding", {"zero1": "zero1", "zero2": "zero2", "zero3": "zero3"}),
     "fsdp_version": Spelling("sharding", {1: "fsdp1", 2: "fsdp2"}),
+    **_same("loads_once", "fsdp_cpu_ram_efficient_loading", "cpu_ram_efficient_loading"),
+    "fsdp_reshard_after_forward": Spelling(
+        "reshard_after_forward",
+        {True: True, False: False, "full_shard": True, "shard_grad_op": False, "hybrid_shard": True,
+         "hybrid_shard_zero2": False},
+    ),
+    "fsdp_sharding_strategy": Spelling(
+        "reshard_after_forward",
+        {1: True, 2: False, 4: True, 5: False, "1": True, "2": False, "4": True, "5": False, "full_shard": True,
+         "shard_grad_op": False, "hybrid_shard": True, "hybrid_shard_zero2": False},
+    ),
+    "fsdp_offload_params": Spelling("offload", {True: "parameters", False: "none"}, (False,)),
+    "fsdp_cpu_offload": Spelling("offload", {True: "parameters", False: "none"}, (False,)),
+    "fsdp_state_dict_type": Spelling(
+        "saves_whole", {"full_state_dict": True, "sharded_state_dict": False, "local_state_dict": False}
+    ),
+    "fsdp_activation_checkpointing": Spelling("gradient_checkpointing", {True: "full", False: "none"}, (False,)),
+    "fsdp_backward_prefetch": Spelling(
+        "gathers_ahead", {"backward_pre": True, "backward_post": False, "no_prefetch": False}
+    ),
+    "fsdp_backward_prefetch_policy": Spelling(
+        "gathers_ahead", {"backward_pre": True, "backward_post": False, "no_prefetch": False}
+    ),
     "offload_optimizer": Spelling("offload", {"cpu": "optimizer", True: "optimizer", "none": "none", False: "none"},
                                   ("none", False)),
     "offload_param": Spelling("offload", {"cpu": "parameters", True: "parameters", "none": "none", False: "none"},

@@ -174,8 +174,8 @@ def name_of_file(card: Card) -> str | None:
 
 
 def gpus_per_copy(card: Card) -> int:
-    """GPUs that one copy of the model is divided over; 1 when the card states no placement."""
-    return card.placement.gpus_per_copy if isinstance(card.placement, Placement) else 1
+    """GPUs that one copy of the model, or one training run, is divided over; 1 when the card states no placement."""
+    return card.gpus_per_copy
 
 
 def gpus_to_spread(card: Card, offer: Offer) -> int:

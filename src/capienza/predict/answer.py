@@ -109,7 +109,8 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         found += [model.refusal] if model.refusal else []
         found += self.answer.notes if self.answer else self._unknown_engine()
         found += self.training.notes if self.training else ()
-        found += (*self.rule_notes, *model.differences, *self._too_long(), *open_notes(self.card, self.answer))
+        found += (*self.rule_notes, *model.differences, *self._too_long())
+        found += open_notes(self.card, self.answer, self.training)
         return tuple(dict.fromkeys(found))
 
     def _unknown_engine(self) -> tuple[Message, ...]:
@@ -145,9 +146,13 @@ def engine_word(word: FitWord, answer: EngineAnswer | LlamaAnswer | None) -> Fit
     return bounded_word(word, is_refused=answer.is_refused, is_covered=answer.is_covered)
 
 
-def open_notes(card: Card, answer: EngineAnswer | LlamaAnswer | None) -> tuple[Message, ...]:
+def open_notes(
+    card: Card, answer: EngineAnswer | LlamaAnswer | None, training: TrainingAnswer | None = None
+) -> tuple[Message, ...]:
     """Settings that leave nothing proved; llama.cpp's answer names its own."""
-    return () if answer is not None and answer.reads_options else option_notes(card)
+    if answer is not None and answer.reads_options:
+        return ()
+    return option_notes(card, is_shared=training is not None and training.is_computed_shared)
 
 
 def worst_device(ledger: Ledger) -> str:

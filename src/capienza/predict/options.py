@@ -12,6 +12,7 @@ from capienza.card.training_options import KNOWN
 from capienza.card.training_spellings import SPELLINGS
 from capienza.errors import Message, template
 from capienza.recipe.choices import WITHOUT_MEMORY
+from capienza.recipe.launcher import LAUNCHERS
 from capienza.recipe.versions import LIBRARIES
 from capienza.units import Range
 
@@ -36,8 +37,11 @@ NEUTRAL_ENGINE_OPTIONS = frozenset(
     }
 )  # fmt: skip
 """Options that neither take weights off the card nor change their format, and whose effect on the cache is known."""
-MOVES_WEIGHTS = frozenset({"fp8", "offload", "parameter_dtype", "reshard_after_forward", "shard_ranks", "sharding"})
-"""Options of the recipe that divide weights among GPUs, take them off the card, or hold them in fewer bits."""
+MOVES_WEIGHTS = frozenset({"fp8", "offload"})
+"""Options of the recipe that take weights off the card, or hold them in fewer bits.
+
+However GPUs share weights, one of them holds an even share at least.
+"""
 NEUTRAL_TRAINING_OPTIONS = (frozenset(KNOWN) - MOVES_WEIGHTS) | WITHOUT_MEMORY | {"checkpoint", "eval", "export"}
 ON_GPU_CACHES = ("dynamic", "static", "quantized")
 FOUR_BIT_METHODS = ("qlora",)
@@ -50,16 +54,30 @@ NOT_UNDERSTOOD = template(
 )
 
 
-def open_options(card: Card) -> tuple[str, ...]:
-    """The settings of a card under which its floor is not provable, by their place in the card."""
+def open_options(card: Card, *, is_shared: bool = False) -> tuple[str, ...]:
+    """The settings of a card under which its floor is not provable, by their place in the card.
+
+    `is_shared`: the training is computed as one of several GPUs, with what of it is offloaded.
+    """
     engine = card.engine.options if card.engine else {}
     found = [f"engine.options.{name}" for name, value in engine.items() if not _is_neutral(plain_name(name), value)]
     training = card.training
     if training is not None:
-        found += [f"training.{name}" for name in training.options if _option(name) not in NEUTRAL_TRAINING_OPTIONS]
+        found += [f"training.{name}" for name, value in training.options.items() if _moves(name, value, is_shared)]
         if training.method in FOUR_BIT_METHODS and card.weights.format is None:
             found.append("training.method")
     return tuple(found)
+
+
+def _moves(name: str, value: object, is_shared: bool) -> bool:
+    """May an option of the training take weights off the card, or hold them in fewer bits?"""
+    option = _option(name)
+    if option == "offload":
+        return not is_shared
+    if option in LAUNCHERS or (option == "sharding" and str(value).endswith(".json")):
+        # A file may offload too; what is written out says so.
+        return not is_shared and ("offload" in str(value) or str(value).endswith(".json"))
+    return option not in NEUTRAL_TRAINING_OPTIONS
 
 
 def _option(name: str) -> str:
@@ -75,9 +93,9 @@ def _is_neutral(name: str, value: object) -> bool:
     return is_known or (name == "cache_implementation" and value in ON_GPU_CACHES)
 
 
-def option_notes(card: Card) -> tuple[Message, ...]:
-    """What the reader has to know about such settings."""
-    options = open_options(card)
+def option_notes(card: Card, *, is_shared: bool = False) -> tuple[Message, ...]:
+    """What the reader has to know about such settings; `is_shared` as in `open_options`."""
+    options = open_options(card, is_shared=is_shared)
     return (NOT_UNDERSTOOD(options=options),) if options else ()
 
 

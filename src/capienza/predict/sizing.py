@@ -115,7 +115,8 @@ def build_ledger(
         whole = weights_entry(weights, device, gpus, phases)
         if training is not None and held is None:
             whole = training.weights(whole)
-        entries.append(_provable(whole, card, model, _doubt(WEIGHTS, card)))
+        is_shared = training is not None and training.is_computed_shared
+        entries.append(_provable(whole, card, model, _doubt(WEIGHTS, card), is_shared=is_shared))
         if training is not None:
             entries.extend(training.entries(device))
             continue
@@ -185,13 +186,13 @@ def _doubt(name: str, card: Card) -> Doubt | None:
     return "cache" if name == KV_CACHE else None
 
 
-def _provable(entry: Entry, card: Card, model: Model, doubt: Doubt | None) -> Entry:
+def _provable(entry: Entry, card: Card, model: Model, doubt: Doubt | None, *, is_shared: bool = False) -> Entry:
     """The entry with its floor, where the card leaves it proved and nothing about the files raises that doubt."""
     is_stated = entry.name == KV_CACHE and states_cache_format(card)
     is_doubted = doubt is not None and (
         (doubt in model.doubts and not is_stated) or any(note.code in DOUBTED_BY[doubt] for note in model.differences)
     )
-    if entry.amount is None or not (open_options(card) or is_doubted):
+    if entry.amount is None or not (open_options(card, is_shared=is_shared) or is_doubted):
         return entry
     return msgspec.structs.replace(entry, amount=without_floor(entry.amount))
 

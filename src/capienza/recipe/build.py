@@ -7,6 +7,7 @@ from typing import Any, Literal
 from capienza.card.model import Card, Placement
 from capienza.recipe.choices import Choices
 from capienza.recipe.optimizers import optimizer_named
+from capienza.recipe.ranks import data_ranks
 from capienza.recipe.recipe import (
     Adapters,
     Checkpointing,
@@ -131,10 +132,11 @@ def parallel(choices: Choices, card: Card) -> Parallel:
     placement = card.placement if isinstance(card.placement, Placement) else Placement()
     sharding = value(choices, "sharding")
     is_sharded = sharding not in ("none", "ddp")
-    shards = value(choices, "shard_ranks") or placement.data_parallel
+    ranks = data_ranks(card, is_shared=sharding != "none")
+    shards = value(choices, "shard_ranks") or ranks
     return Parallel(
         sharding=sharding,
-        data_ranks=placement.data_parallel,
+        data_ranks=ranks,
         shard_ranks=int(shards) if is_sharded else 1,
         tensor_ranks=placement.tensor_parallel,
         pipeline_ranks=placement.pipeline_parallel,
@@ -144,6 +146,15 @@ def parallel(choices: Choices, card: Card) -> Parallel:
         offload=value(choices, "offload"),
         bucket_elements=value(choices, "bucket_elements"),
         gradient_as_bucket_view=bool(value(choices, "gradient_as_bucket_view")),
+        prefetch_elements=value(choices, "prefetch_elements"),
+        persistence_elements=value(choices, "persistence_elements"),
+        live_elements=value(choices, "live_elements"),
+        overlaps=value(choices, "overlaps"),
+        saves_whole=bool(value(choices, "saves_whole")),
+        loads_once=value(choices, "loads_once") is not False,
+        gathers_ahead=value(choices, "gathers_ahead") is not False,
+        reduces_each=bool(value(choices, "sync_each_batch")),
+        auto_sizes=bool(value(choices, "auto_sizes")),
     )
 
 

@@ -16,6 +16,7 @@ from capienza.card.options import plain_name
 from capienza.card.training_options import KNOWN
 from capienza.card.training_spellings import SPELLINGS
 from capienza.errors import InputError, Message, Place, template
+from capienza.recipe.launcher import is_launcher, said_by
 
 NO_MEMORY = template("recipe.no-memory", "{field} changes no memory")
 LEFT_OUT = template("recipe.left-out", "{field} is not known here: if it changes memory, that is not in the figures")
@@ -29,7 +30,9 @@ WITHOUT_MEMORY = frozenset(
         "alpha", "adam_beta1", "adam_beta2", "adam_epsilon", "betas", "dataset", "epochs", "eval_steps",
         "eval_strategy", "learning_rate", "logging_steps", "lr", "lr_scheduler", "lr_scheduler_type", "max_steps",
         "num_epochs", "num_train_epochs", "save", "save_steps", "save_strategy", "save_only_model",
-        "save_total_limit", "scheduler", "seed", "steps", "warmup", "warmup_ratio", "warmup_steps", "weight_decay",
+        "fsdp_auto_wrap_policy", "fsdp_sync_module_states", "fsdp_transformer_layer_cls_to_wrap",
+        "fsdp_use_orig_params", "fsdp_xla", "save_total_limit", "scheduler", "seed", "steps", "warmup", "warmup_ratio",
+        "warmup_steps", "weight_decay",
     }
 )  # fmt: skip
 """Options of a training that change no byte on the GPU; some change what is written to disk."""
@@ -67,8 +70,7 @@ def stated_in(card: Card) -> Stated:
     """The recipe's options that a card states. Raises `InputError` for two spellings that differ."""
     said: dict[str, list[_Said]] = {}
     left_out: list[Message] = []
-    for field, value in _written(card):
-        name = plain_name(field.rpartition(".")[2])
+    for field, name, value in _written(card):
         one = _read(field, name, value)
         if one is not None:
             said.setdefault(one[0], []).append(one[1])
@@ -86,19 +88,23 @@ def place_in(card: Card, field: str | None) -> Place:
     return place_of(card.file, field) if card.file and field else Place(card.file, key=field)
 
 
-def _written(card: Card) -> Iterator[tuple[str, Scalar]]:
+def _written(card: Card) -> Iterator[tuple[str, str, Scalar]]:
+    """Every key of the card, the option in plain spelling, its value; a launcher's configuration key by key."""
     training = card.training
     if training is not None:
         for name in ("method", "rank", "optimizer"):
             value = getattr(training, name)
             if value is not None:
-                yield f"training.{name}", value
+                yield f"training.{name}", name, value
         for name, value in training.options.items():
-            yield f"training.{name}", value
+            if is_launcher(name, value):
+                yield from said_by(card, name, value)
+            else:
+                yield f"training.{name}", plain_name(name), value
     for name, value in (card.engine.options if card.engine else {}).items():
         option = SPELLINGS[plain_name(name)].option if plain_name(name) in SPELLINGS else plain_name(name)
         if option in OF_THE_ENGINE:
-            yield f"engine.options.{name}", value
+            yield f"engine.options.{name}", plain_name(name), value
 
 
 def _read(field: str, name: str, value: Scalar) -> tuple[str, _Said] | None:
@@ -118,8 +124,8 @@ def _read(field: str, name: str, value: Scalar) -> tuple[str, _Said] | None:
     return None
 
 
-OWN = frozenset({"method", "rank", "optimizer", "export"})
-"""Options that a card has in fields of their own, or that are for the disk as well."""
+OWN = frozenset({"method", "rank", "optimizer", "export", "fsdp_is_on", "auto_sizes"})
+"""Options that a card has in fields of their own, that a launcher's says, or that are for the disk as well."""
 
 
 def _is_phase(name: str, value: Scalar) -> bool:

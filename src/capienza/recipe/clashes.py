@@ -72,6 +72,12 @@ SHARDS = template(
     "{shards} GPUs cannot share what {ranks} data parallel GPUs hold",
     "Write a number that divides data_parallel.",
 )
+NARROW_SHARDED = template(
+    "recipe.narrow-sharded",
+    "8-bit states of bitsandbytes do not go with {sharding}: FSDP2's sharded tensors stop its kernels (bitsandbytes "
+    "issue 1633), and those of FSDP1 cannot be saved (issue 89)",
+    "Write optimizer: adamw_torch or adamw_torch_8bit, or sharding: zero2.",
+)
 SCALED_HALF = template(
     "recipe.scaled-half",
     "fp16 mixed precision unscales gradients of fp32 weights, and the trained weights are in fp16",
@@ -197,6 +203,9 @@ def _parallel(recipe: Recipe, choices: Choices) -> Iterator[Clash]:
     accepted = OFFLOADERS.get(parallel.offload, ())
     if accepted and parallel.sharding not in accepted:
         yield ("offload",), OFFLOAD_ALONE(offload=parallel.offload, accepted=accepted, sharding=parallel.sharding)
+    optimizer = recipe.optimizer
+    if parallel.sharding in ("fsdp1", "fsdp2") and optimizer.library == "bitsandbytes" and optimizer.state_bits == 8:
+        yield ("optimizer", "optimizer_states", "sharding"), NARROW_SHARDED(sharding=parallel.sharding)
     if parallel.sharding == "none" and parallel.data_ranks > 1:
         yield ("sharding",), RANKS_ALONE(ranks=parallel.data_ranks)
     if _is_stated(choices, "shard_ranks") and parallel.data_ranks % parallel.shard_ranks:

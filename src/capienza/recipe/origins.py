@@ -74,6 +74,15 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "parallel.offload": ("offload",),
     "parallel.bucket_elements": ("bucket_elements", "sharding"),
     "parallel.gradient_as_bucket_view": ("gradient_as_bucket_view",),
+    "parallel.prefetch_elements": ("prefetch_elements", "sharding"),
+    "parallel.persistence_elements": ("persistence_elements", "sharding"),
+    "parallel.live_elements": ("live_elements", "sharding"),
+    "parallel.overlaps": ("overlaps", "sharding"),
+    "parallel.saves_whole": ("saves_whole", "sharding"),
+    "parallel.loads_once": ("loads_once", "sharding"),
+    "parallel.gathers_ahead": ("gathers_ahead", "sharding"),
+    "parallel.reduces_each": ("sync_each_batch", "sharding"),
+    "parallel.auto_sizes": ("auto_sizes", "sharding"),
     "preference": ("objective",),
     "preference.reference": ("reference",),
     "preference.reward_model": ("reward_model", "objective"),
@@ -91,8 +100,8 @@ WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens", "lengths")
 """What is no choice: stated versions, and what only the tokenizer's files tell."""
 NAMED = frozenset({"method", "sharding", "optimizer", "objective", "rollout", "loss"})
 HELPERS = (
-    "activation_offloading", "beta", "dora", "loss_chunks", "loss_type", "packing_strategy", "padding_free",
-    "use_vllm", "vllm_mode",
+    "activation_offloading", "beta", "dora", "fsdp_is_on", "loss_chunks", "loss_type", "packing_strategy",
+    "padding_free", "use_vllm", "vllm_mode",
 )  # fmt: skip
 """Options that stand in no field of their own: others depend on them."""
 UNUSED = template("recipe.unused", "{field} has no effect in this recipe")

@@ -11,6 +11,7 @@ from capienza.recipe.choices import STATED, Choice, Choices, stated_in
 from capienza.recipe.contradictions import check
 from capienza.recipe.habits.lookup import framework_named
 from capienza.recipe.origins import origins, unused
+from capienza.recipe.ranks import ranks_field
 from capienza.recipe.recipe import Recipe
 from capienza.recipe.settle import settled
 from capienza.recipe.versions import Versions, versions_of
@@ -49,7 +50,8 @@ def recipe_of(
         card, stated.choices, framework, versions,
         stored_format=stored_format, rest_dtype=rest_dtype, model_type=model_type,
     )  # fmt: skip
-    choices |= _of_the_card(card, told, versions.stated.get(framework))
+    is_shared = choices["sharding"].value != "none"
+    choices |= _of_the_card(card, told, versions.stated.get(framework), is_shared=is_shared)
     recipe = _made(card, framework, versions, choices)
     check(card, recipe, choices)
     rests_on = origins(recipe, choices)
@@ -110,7 +112,7 @@ def _framework(card: Card) -> tuple[str, Message]:
     return (USUAL, NO_HABITS(found=card.engine.name)) if known is None else (known, STATED(field="engine.name"))
 
 
-def _of_the_card(card: Card, told: Message, version: str | None) -> Choices:
+def _of_the_card(card: Card, told: Message, version: str | None, *, is_shared: bool) -> Choices:
     """The fields that are the card's own, as choices."""
     is_named = told.code == STATED.code
     accumulation = STATED(field="accumulation") if card.accumulation else ONE_UPDATE()
@@ -121,12 +123,15 @@ def _of_the_card(card: Card, told: Message, version: str | None) -> Choices:
         "microbatch": Choice(0, STATED(field="microbatch"), "microbatch"),
         "accumulation": Choice(0, accumulation, "accumulation" if card.accumulation else None),
         "allocator": _own("allocator", card.allocator),
-        **{f"{name}_parallel": _placed(card, name) for name in ("data", "tensor", "pipeline")},
+        **{f"{name}_parallel": _placed(card, name, is_shared) for name in ("data", "tensor", "pipeline")},
     }
 
 
-def _placed(card: Card, name: str) -> Choice:
+def _placed(card: Card, name: str, is_shared: bool) -> Choice:
     """A degree of the placement; one that is left out, or is 1, divides nothing."""
+    if name == "data" and is_shared:
+        found = ranks_field(card)
+        return Choice("", STATED(field=found), found) if found else Choice("", NOT_DIVIDED())
     degree = getattr(card.placement, f"{name}_parallel", 1)
     field = f"placement.{name}_parallel"
     return Choice("", STATED(field=field), field) if degree != 1 else Choice("", NOT_DIVIDED())

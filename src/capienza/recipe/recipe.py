@@ -121,7 +121,12 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True):
     """How the ranks share the work. `shard_ranks` hold one copy of what is sharded (HSDP: fewer than `data_ranks`).
 
     `parameter_dtype` and `reduce_dtype` are those of FSDP's mixed precision; `unsharded` says that parameters stay
-    gathered between forward and backward; `offload` what waits in main memory.
+    gathered between forward and backward; `offload` what waits in main memory. Elements are DeepSpeed's: of a bucket,
+    of what is gathered ahead, of weights that stay whole, of what is whole at once; None is its default. `overlaps`:
+    its buckets are two. `saves_whole`: a checkpoint is of whole weights (FULL_STATE_DICT). `loads_once`: one rank reads
+    the weights and sends each to the others (cpu_ram_efficient_loading); else each rank builds the whole model.
+    `gathers_ahead`: FSDP1's BACKWARD_PRE. `reduces_each`: FSDP reduces after every microbatch (sync_each_batch).
+    `auto_sizes`: transformers writes DeepSpeed's sizes by the model's width.
     """
 
     sharding: Sharding = "none"
@@ -135,6 +140,15 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True):
     offload: Literal["none", "optimizer", "parameters"] = "none"
     bucket_elements: int | None = None
     gradient_as_bucket_view: bool = False
+    prefetch_elements: int | None = None
+    persistence_elements: int | None = None
+    live_elements: int | None = None
+    overlaps: bool | None = None
+    saves_whole: bool = False
+    loads_once: bool = True
+    gathers_ahead: bool = True
+    reduces_each: bool = False
+    auto_sizes: bool = False
 
 
 class Preference(msgspec.Struct, frozen=True, kw_only=True):

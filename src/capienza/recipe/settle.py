@@ -2,12 +2,12 @@
 
 Facts of the card that are no options stand among the choices under names of their own, for habits to depend on:
 base_format (what the weights are held in), base_dtype (what of them is not quantised), quantised, has_ranks,
-accumulates.
+accumulates, fsdp_is_on (transformers' fsdp), auto_sizes (DeepSpeed's "auto").
 """
 
 from __future__ import annotations
 
-from capienza.card.model import Card, Placement, Scalar
+from capienza.card.model import Card, Scalar
 from capienza.card.options import plain_name
 from capienza.card.problems import closest
 from capienza.errors import InputError, Message, UsageError, template, with_suggestion
@@ -15,6 +15,7 @@ from capienza.recipe.choices import STATED, Choice, Choices, place_in
 from capienza.recipe.habits.lookup import default
 from capienza.recipe.habits.targets import default_targets
 from capienza.recipe.optimizers import NAMES, optimizer_named
+from capienza.recipe.ranks import data_ranks, ranks_field, states_sharing
 from capienza.recipe.versions import Versions
 
 PLAIN = ("bf16", "fp16", "fp32")
@@ -62,8 +63,10 @@ ORDER = (
     "loss_shift_copy", "loss_chunks", "loss_chunk", "keep_outputs", "fp32_outputs", "gradient_checkpointing",
     "activation_offloading", "reentrant", "eval_microbatch", "eval_keeps_logits", "eval_generates", "export",
     "max_grad_norm", "compile", "shard_ranks", "parameter_dtype", "reduce_dtype", "reshard_after_forward", "offload",
-    "bucket_elements", "gradient_as_bucket_view", "beta", "reference", "reward_model", "use_vllm", "vllm_mode",
-    "rollout", "rollout_share", "rollout_sleeps", "group", "prompt_tokens", "completion_tokens",
+    "bucket_elements", "gradient_as_bucket_view", "prefetch_elements", "persistence_elements", "live_elements",
+    "overlaps", "saves_whole", "loads_once", "gathers_ahead", "sync_each_batch", "beta", "reference", "reward_model",
+    "use_vllm", "vllm_mode", "rollout", "rollout_share", "rollout_sleeps", "group", "prompt_tokens",
+    "completion_tokens",
 )  # fmt: skip
 """Options in the order they are settled: a habit may depend on those before it."""
 
@@ -94,7 +97,8 @@ def settled(
     if missing:
         raise UsageError(OPEN(fields=missing))
     accumulates = Choice((card.accumulation or 1) > 1, STATED(field="accumulation"), "accumulation")
-    made: Choices = {"method": _method(card, stated), "has_ranks": _has_ranks(card), "accumulates": accumulates}
+    made: Choices = {"method": _method(card, stated), "has_ranks": _has_ranks(card, stated), "accumulates": accumulates}
+    made |= {option: stated[option] for option in ("fsdp_is_on", "auto_sizes") if option in stated}
     made |= _lengths(card, stated)
     made |= _base(card, made, framework, versions, stored_format, rest_dtype)
     if made["method"].value in ADAPTED and "rank" not in stated and default("rank", framework, versions, made) is None:
@@ -134,9 +138,9 @@ def _method(card: Card, stated: Choices) -> Choice:
     return Choice(method, choice.source, choice.field)
 
 
-def _has_ranks(card: Card) -> Choice:
-    placement = card.placement if isinstance(card.placement, Placement) else Placement()
-    return Choice(placement.data_parallel > 1, STATED(field="placement.data_parallel"))
+def _has_ranks(card: Card, stated: Choices) -> Choice:
+    field = ranks_field(card) or "placement.data_parallel"
+    return Choice(data_ranks(card, is_shared=states_sharing(stated)) > 1, STATED(field=field))
 
 
 def _lengths(card: Card, stated: Choices) -> Choices:

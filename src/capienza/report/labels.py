@@ -59,6 +59,8 @@ ENTRY_LABELS = {
     "kernel_scratch": mark("scratch inside kernels"),
     "workspaces": mark("workspaces"),
     "unsharded_weights": mark("weights gathered from other ranks"),
+    "unsharded_gradients": mark("gradients that are still whole"),
+    "unsharded_tensors": mark("tables and constants, whole on every GPU"),
     "communication_buffers": mark("communication buffers"),
     "communication_library": mark("communication library"),
     "deferred_frees": mark("blocks that wait for a stream"),

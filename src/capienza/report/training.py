@@ -27,7 +27,7 @@ def training_data(answer: TrainingAnswer, ledger: Ledger) -> dict[str, Any]:
 
     return {
         "num_trained_parameters": num_trained(answer.resident.trained),
-        "allocated_after_bytes": answer.resident.after_bytes,
+        "allocated_after_bytes": answer.after_bytes,
         "recipe": recipe_data(answer.recipe),
         "counters": [
             {
@@ -67,10 +67,12 @@ def _cell(total: Total, say: Say) -> str:
 
 
 def _trained_line(answer: TrainingAnswer, say: Say) -> Paragraph:
+    if answer.after_bytes is None:
+        return Paragraph(say("{count} parameters are trained.", count=say.number(num_trained(answer.resident.trained))))
     return Paragraph(
         say(
             "{count} parameters are trained; when training has returned, {after_bytes} stay allocated.",
             count=say.number(num_trained(answer.resident.trained)),
-            after_bytes=answer.resident.after_bytes,
+            after_bytes=answer.after_bytes,
         )
     )

@@ -16,7 +16,7 @@ import msgspec
 from capienza.errors import InputError, Message
 from capienza.predict.training.parallel.megatron_layer import Block
 from capienza.predict.training.parallel.megatron_stage import Stage, padded_vocabulary, stage_peak
-from capienza.predict.training.parallel.outside import COMMUNICATOR_BYTES, GH200_NODE
+from capienza.predict.training.parallel.outside import GH200_NODE, communicator_bytes
 from capienza.validate import training_reasons as reasons
 from capienza.validate.scored import Scored
 from capienza.validate.training_words import count
@@ -86,7 +86,7 @@ def _expected(row: Mapping[str, str]) -> float:
         )
         for number, part in enumerate(parts)
     ]
-    return max(peak.reserved_bytes for peak in peaks) + GH200_NODE.usual_bytes + COMMUNICATOR_BYTES
+    return max(peak.reserved_bytes for peak in peaks) + GH200_NODE.usual_bytes + communicator_bytes()
 
 
 def _whole(row: Mapping[str, str], key: str, most: int = 2**16) -> int:

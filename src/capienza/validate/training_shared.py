@@ -1,37 +1,35 @@
-"""What is predicted for a case on several GPUs: one rank of torchtitan, or of DDP, FSDP1 or FSDP2."""
+"""What is predicted for a case on several GPUs: one rank of torchtitan, or of DDP, FSDP1, FSDP2 or ZeRO."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from capienza.allocator.replay import replay
+from capienza.allocator.result import Peaks
 from capienza.allocator.settings import Settings, parse_settings
 from capienza.architecture.model import Architecture
 from capienza.errors import InputError
-from capienza.predict.training.parallel.fsdp2 import RowPlan
-from capienza.predict.training.parallel.rank import rank_peaks
-from capienza.predict.training.parallel.states import adam
-from capienza.predict.training.parallel.titan import Checkpointing, Llama, llama_passages, llama_units
-from capienza.predict.training.parallel.woven_fsdp2 import fsdp2_program
+from capienza.ledger.phase import Phase
+from capienza.predict.training.parallel.rank import rank_of, rank_peaks
+from capienza.predict.training.parallel.titan_rank import is_titan
 from capienza.predict.training.runtime import WORKSPACES, workspaces_bytes
-from capienza.predict.training.trained import BYTES
 from capienza.recipe.recipe import Recipe
 from capienza.validate import training_reasons as reasons
 
-LOSS_CHUNKS = 8
 HOPPER = (9, 0)
-LLAMAS = ("llama", "mistral", "qwen2", "qwen3")
 
 
 def shared_figures(architecture: Architecture, recipe: Recipe, gpu: str) -> dict[str, float]:
     """Figures of one rank by kind. Raises `InputError` for a way to share that is not covered."""
     if recipe.is_compiled or recipe.precision.fp8:
         raise InputError(reasons.COMPILED())
-    parallel = recipe.parallel
-    if parallel.sharding == "fsdp2" and recipe.framework == "torchtitan" and architecture.model_type in LLAMAS:
-        return _titan(architecture, recipe, gpu)
-    if parallel.offload != "none" or parallel.tensor_ranks * parallel.pipeline_ranks > 1:
+    workspace = _workspace_bytes(gpu)
+    if is_titan(architecture, recipe):
+        return _of_steps(architecture, recipe, workspace)
+    if recipe.parallel.offload != "none":
         raise InputError(reasons.SEVERAL_GPUS())
     try:
-        found = rank_peaks(architecture, recipe, workspace_bytes=_workspace_bytes(gpu))
+        found = rank_peaks(architecture, recipe, workspace_bytes=workspace)
     except ValueError as error:
         raise InputError(reasons.SEVERAL_GPUS()) from error
     return {
@@ -47,40 +45,20 @@ def _workspace_bytes(gpu: str) -> int:
     return workspaces_bytes(HOPPER if is_hopper else None) // WORKSPACES
 
 
-def _titan(architecture: Architecture, recipe: Recipe, gpu: str) -> dict[str, float]:
-    attention, mlp = architecture.layers[0].attention, architecture.layers[0].mlp
-    if attention is None or mlp is None:
-        raise InputError(reasons.SEVERAL_GPUS())
-    parallel, kind = recipe.parallel, recipe.checkpointing.kind
-    model = Llama(
-        layers=len(architecture.layers),
-        hidden=architecture.hidden_size,
-        heads=attention.num_attention_heads,
-        key_heads=attention.num_key_value_heads,
-        head=attention.key_head_dim,
-        feed_forward=mlp.intermediate_size,
-        vocabulary=architecture.vocab_size,
-        tensor_ranks=parallel.tensor_ranks,
-    )
-    plan = RowPlan(
-        ranks=parallel.shard_ranks,
-        upkeep=adam(BYTES["fp32"], is_foreach=recipe.optimizer.run == "foreach"),
-        travel_bytes=BYTES[parallel.parameter_dtype or "fp32"],
-        reduce_bytes=BYTES[parallel.reduce_dtype or "fp32"],
-        reshards="none" if parallel.unsharded else "all_but_last",
-    )
-    checkpointing: Checkpointing = "full" if kind == "offload" else kind
-    parts = llama_passages(
-        model,
-        rows=recipe.microbatch,
-        tokens=recipe.tokens,
-        checkpointing=checkpointing,
-        loss_chunks=LOSS_CHUNKS if recipe.loss.kind == "chunked" else 1,
-    )
+def _of_steps(architecture: Architecture, recipe: Recipe, workspace_bytes: int) -> dict[str, float]:
+    """What torchtitan logs: what is reserved at most in the first step, and in all."""
+    program = rank_of(architecture, recipe, workspace_bytes=workspace_bytes).program
     settings = parse_settings(recipe.allocator) if recipe.allocator else Settings()
-    found: dict[str, float] = {}
-    for name, steps in (("reserved_first", 1), ("reserved_peak", 2)):
-        program = fsdp2_program(parts, llama_units(model), plan, workspace_bytes=_workspace_bytes(gpu), steps=steps)
-        peaks = replay(program.events, settings).peaks
-        found[name] = peaks.reserved_bytes
-    return found | {"allocated_peak": peaks.allocated_bytes}
+    found = replay(program.events, settings, phases=program.phases)
+    return {
+        "reserved_first": max(span.reserved_bytes for span in _first(found.phases)),
+        "reserved_peak": found.peaks.reserved_bytes,
+        "allocated_peak": found.peaks.allocated_bytes,
+    }
+
+
+def _first(spans: Iterable[Peaks]) -> Iterable[Peaks]:
+    for span in spans:
+        yield span
+        if span.name == Phase.OPTIMIZER_STEP_FIRST:
+            return

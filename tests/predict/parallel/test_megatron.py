@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from capienza.predict.training.parallel.megatron_layer import Block
 from capienza.predict.training.parallel.megatron_stage import Stage, padded_vocabulary, stage_peak
-from capienza.predict.training.parallel.outside import COMMUNICATOR_BYTES, GH200_NODE
+from capienza.predict.training.parallel.outside import GH200_NODE, communicator_bytes
 
 FP32, HOPPER_WORKSPACE_BYTES, ADAM_BYTES = 4, 32 << 20, 16
 
@@ -188,9 +188,15 @@ def test_opt_350m_of_sailor(shared: Path) -> None:
             )
             for number, part in enumerate(parts)
         ]
-        outside = GH200_NODE.usual_bytes + COMMUNICATOR_BYTES
+        outside = GH200_NODE.usual_bytes + communicator_bytes()
         predicted = max(peak.reserved_bytes for peak in peaks) + outside
         errors.append(abs(predicted / int(row["measured_max_mem_bytes"]) - 1))
     assert len(errors) == 15
     assert statistics.median(errors) < 0.03
     assert max(errors) < 0.08
+
+
+def test_the_buffers_of_a_communicator() -> None:
+    # NCCL: Simple 4 MiB, LL128 120 x 640 x 8 steps x 8 B, LL 8 x 512 x 8 steps x 16 B; a ring has one set a channel.
+    assert communicator_bytes(1, 1) == 4_194_304 + 4_915_200 + 524_288
+    assert communicator_bytes() == 16 * 3 * 9_633_792

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from capienza.architecture.registry import describe
 from capienza.errors import InputError
-from capienza.predict.training.parallel.rank import rank_peaks, shared_of
+from capienza.predict.training.parallel.rank import rank_peaks
+from capienza.predict.training.parallel.shared_model import shared_of
 from capienza.recipe.recipe import Adapters, Checkpointing, Evaluation, Loss, Optimizer, Parallel, Precision, Recipe
 
 A100_WORKSPACE_BYTES = 8320 << 10
@@ -84,8 +85,10 @@ def test_litgpt_keeps_gradients_of_frozen_weights_too() -> None:
 
 
 def test_other_ways_to_share_are_refused() -> None:
-    with pytest.raises(InputError, match="zero3"):
-        rank_peaks(describe(CONFIG), recipe("zero3"), workspace_bytes=0)
+    with pytest.raises(InputError, match="none"):
+        rank_peaks(describe(CONFIG), recipe("none"), workspace_bytes=0)
+    with pytest.raises(InputError, match="tensor_parallel"):
+        rank_peaks(describe(CONFIG), recipe("fsdp2", tensor_ranks=2), workspace_bytes=0)
 
 
 CASES = [

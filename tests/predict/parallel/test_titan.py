@@ -34,7 +34,7 @@ def peaks(
     )
     passages = llama_passages(model, rows=rows, tokens=tokens, checkpointing=checkpointing, loss_chunks=chunks)
     program = fsdp2_program(passages, llama_units(model), plan, workspace_bytes=workspace_bytes, steps=steps)
-    return replay(program.events, settings).peaks
+    return replay(program.events, settings, phases=program.phases).peaks
 
 
 def test_a_layer_leaves_what_its_checkpointing_keeps() -> None:
@@ -143,6 +143,6 @@ def test_moments_and_events_agree() -> None:
         for place in places
     ]
     program = fsdp2_program(empty, llama_units(LLAMA_3_8B), plan, workspace_bytes=0)
-    found = replay(program.events).peaks.requested_bytes
+    found = replay(program.events, phases=program.phases).peaks.requested_bytes
     # No whole gradients here.
     assert found == pytest.approx(step.root.held_bytes - step.root.gathered_bytes, rel=0.001)

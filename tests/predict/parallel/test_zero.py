@@ -1,4 +1,4 @@
-"""ZeRO and pipeline schedules: the published formulas, DeepSpeed's own estimator's figures, and properties."""
+"""ZeRO: the published formulas, DeepSpeed's own estimator's figures, and properties."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capienza.predict.training.parallel.schedule import waiting_layers, waiting_parts
 from capienza.predict.training.parallel.units import Model, Unit, Weight
 from capienza.predict.training.parallel.zero import ZeroPlan, zero, zero_auto
 
@@ -55,23 +54,3 @@ def test_a_higher_stage_or_more_ranks_keep_less(ranks: int, stage: int, overlaps
     assert kept(stage, 2 * ranks) <= kept(stage, ranks)
     if stage > 1:
         assert kept(stage, ranks) <= kept(stage - 1, ranks)
-
-
-@given(st.integers(1, 8), st.integers(1, 32), st.integers(1, 4))
-def test_waiting_microbatches(stages: int, microbatches: int, parts: int) -> None:
-    waits = [
-        waiting_parts("interleaved", stage=stage, stages=stages, microbatches=microbatches, parts=parts)
-        for stage in range(stages)
-    ]
-    assert waits == sorted(waits, reverse=True)
-    assert all(1 <= one <= parts * microbatches for one in waits)
-    assert waiting_parts("gpipe", stage=0, stages=stages, microbatches=microbatches) >= waiting_parts(
-        "1f1b", stage=0, stages=stages, microbatches=microbatches
-    )
-
-
-def test_interleaving_holds_more_on_the_first_stage() -> None:
-    # Korthikanti et al.: 1 + (p - 1)/(p v) of p microbatches' layers.
-    layers, stages, parts = 12, 4, 3
-    found = waiting_layers("interleaved", stage=0, stages=stages, microbatches=64, layers=layers, parts=parts)
-    assert found == pytest.approx(layers * stages * (1 + (stages - 1) / (stages * parts)), rel=0.02)

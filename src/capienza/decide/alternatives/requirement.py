@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from capienza.card.model import Card, Placement
+from capienza.card.model import Card
 from capienza.card.options import plain_name
+from capienza.recipe.ranks import ranks_of
 
 SAME = (
     "name", "task", "tokens", "concurrency", "reserve", "margin", "quality", "host", "budget", "calendar",
@@ -42,8 +43,7 @@ def effective_batch(card: Card) -> int | None:
     """Sequences of one optimizer step; None where the card leaves it open."""
     if card.microbatch is None or card.accumulation is None:
         return None
-    copies = card.placement.data_parallel if isinstance(card.placement, Placement) else 1
-    return card.microbatch * card.accumulation * copies
+    return card.microbatch * card.accumulation * ranks_of(card)
 
 
 def keeps_requirement(card: Card, changed: Card) -> bool:
@@ -55,12 +55,8 @@ def keeps_requirement(card: Card, changed: Card) -> bool:
         return False
     if card.task != "fine-tuning" or effective_batch(card) is not None:
         return True
-    return (card.microbatch, card.accumulation, _copies(card)) == (
+    return (card.microbatch, card.accumulation, ranks_of(card)) == (
         changed.microbatch,
         changed.accumulation,
-        _copies(changed),
+        ranks_of(changed),
     )
-
-
-def _copies(card: Card) -> int:
-    return card.placement.data_parallel if isinstance(card.placement, Placement) else 1

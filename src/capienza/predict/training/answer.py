@@ -1,4 +1,4 @@
-"""A card's training on one GPU: its recipe, what is resident, what the passes hold, and the entries of its ledger."""
+"""A card's training on one GPU or on one of several: its recipe, what is held, and the entries of its ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from capienza.architecture.model import Architecture
 from capienza.card.load import place_of
-from capienza.card.model import Card, Placement
+from capienza.card.model import Card
 from capienza.errors import InputError, Message, Place, template
 from capienza.formats.scheme import Scheme
 from capienza.ledger.entry import Entry
@@ -21,6 +21,14 @@ from capienza.predict.model import Model, stored_format
 from capienza.predict.training.context import Context, context_on
 from capienza.predict.training.ledger import phases_of, training_entries
 from capienza.predict.training.modules import Piece, pieces
+from capienza.predict.training.parallel.ledger import (
+    REPLICATED,
+    rank_entries,
+    unknown_rank_entries,
+    weights_formula,
+)
+from capienza.predict.training.parallel.memory import RankMemory, rank_memory
+from capienza.predict.training.parallel.program import WEIGHTS
 from capienza.predict.training.passes import Passes, passes
 from capienza.predict.training.provable import provable
 from capienza.predict.training.reserved import reserved_bytes
@@ -51,6 +59,11 @@ NOT_A_TARGET = template(
     "no module of the model is called {found}; the other targets are taken",
     "its linear modules are {accepted}",
 )
+ALONE = template(
+    "training.sharded-alone",
+    "{sharding} on one GPU divides nothing: what is gathered is a copy of what is there",
+    "state placement.gpus, or delete the sharding",
+)
 RANK_ABOVE = template(
     "training.rank-above",
     "rank {rank} is above the smaller side of {module}, which has {rows} x {columns}",
@@ -59,7 +72,11 @@ RANK_ABOVE = template(
 
 
 class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a training holds on one GPU beside its weights, and what that rests on."""
+    """What a training holds on one GPU beside its weights, and what that rests on.
+
+    `resident`, `passes` and `reserved` are of a GPU alone. Where several share the work (`is_shared`), `rank` is what
+    one of them holds; None: this way to share is not covered.
+    """
 
     architecture: Architecture
     recipe: Recipe
@@ -69,6 +86,28 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     context: Context | None = None
     cuda_total_bytes: int | None = None
     notes: tuple[Message, ...] = ()
+    rank: RankMemory | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Does a library for several GPUs run the training?"""
+        return is_shared(self.recipe)
+
+    @property
+    def is_computed_shared(self) -> bool:
+        """Is it computed what one of the GPUs holds, whatever is sharded or offloaded?"""
+        return self.rank is not None
+
+    @property
+    def after_bytes(self) -> int | None:
+        """What is allocated on each GPU when training has returned; None where that is not known."""
+        if not self.is_shared:
+            return self.resident.after_bytes
+        if self.rank is None:
+            return None
+        resident = self.resident
+        more = resident.workspaces_bytes - workspaces_bytes(None)
+        return self.rank.after_bytes + more
 
     def on(self, gpu: GpuFacts) -> TrainingAnswer:
         """The same on a named GPU: CUDA's context, and cuBLAS's workspaces by its architecture."""
@@ -91,6 +130,8 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def weights(self, asked: Entry) -> Entry:
         """The weights in the formats that the run holds them in; the floor of what was asked for stays, if lower."""
         base, phases = self.resident.base, phases_of(self.recipe)
+        if self.is_shared:
+            return msgspec.structs.replace(self._part(asked), phases=phases)
         held = base.weights_bytes
         floor = 0 if asked.amount is None else min(asked.amount.floor, held)
         if asked.amount is not None and asked.amount.expected == held:
@@ -105,8 +146,24 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             inputs=(),
         )
 
+    def _part(self, asked: Entry) -> Entry:
+        """This GPU's weights. Whatever the library, some GPU holds an even share; a stated one may prove more."""
+        if self.rank is None or asked.amount is None:
+            return asked
+        held = self.rank.held[Phase.FORWARD].bytes_by_purpose.get(WEIGHTS, 0)
+        floor = min(max(0, asked.amount.floor - 1) * _copies_proved(self.recipe) or asked.amount.floor, held)
+        return msgspec.structs.replace(
+            asked,
+            amount=Range(floor, held, held),
+            formula=weights_formula(self.rank, self.recipe, held),
+            source=FROM_RECIPE(model_type=self.architecture.model_type),
+            inputs=(),
+        )
+
     def entries(self, device: str) -> list[Entry]:
         """The entries of one GPU; what rests on a habit and not on the card is not proved from below."""
+        if self.is_shared:
+            return [provable(entry, self.recipe) for entry in self._of_a_rank(device)]
         made = training_entries(
             self.architecture,
             self.recipe,
@@ -119,6 +176,21 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
         )
         return [provable(entry, self.recipe) for entry in made]
 
+    def _of_a_rank(self, device: str) -> list[Entry]:
+        phases = phases_of(self.recipe)
+        if self.rank is None:
+            return unknown_rank_entries(self.recipe, phases, device)
+        return rank_entries(
+            self.architecture,
+            self.recipe,
+            self.rank,
+            self.resident,
+            device,
+            phases=phases,
+            context=self.context,
+            cuda_total_bytes=self.cuda_total_bytes,
+        )
+
 
 def _room(gpu: GpuFacts, context: Context | None) -> int:
     """The most that the allocator can keep: at the card's end it gives back what is free before it asks for more."""
@@ -128,7 +200,7 @@ def _room(gpu: GpuFacts, context: Context | None) -> int:
 
 
 def training_answer(card: Card, model: Model, gpus: int) -> TrainingAnswer | None:
-    """The training of a card; None where the card or the model leaves open what it depends on, or it has several GPUs.
+    """The training of a card; None where the card or the model leaves open what it depends on.
 
     Raises `InputError` for names that the model or the framework does not have, with the card's line.
     """
@@ -138,7 +210,8 @@ def training_answer(card: Card, model: Model, gpus: int) -> TrainingAnswer | Non
     recipe = recipe_of(card, stored_format(model), architecture.model_type, rest_dtype=model.dtype)
     scheme = None if card.weights.format is not None else model.scheme
     notes = tuple(_checked(card, architecture, recipe))
-    if gpus > 1 or _copies(card) > 1:
+    if gpus > 1 and not is_shared(recipe):
+        # Several GPUs, and nothing says how they share the work.
         return None
     config = model.artifact.config if model.artifact else None
     return answer_of(architecture, recipe, scheme, config, notes)
@@ -156,6 +229,8 @@ def answer_of(
     Raises `InputError` for a matrix that the format cannot pack.
     """
     resident = resident_of(architecture, recipe, scheme)
+    if is_shared(recipe):
+        return _rank_answer(architecture, recipe, resident, scheme, config, notes)
     walked, reserved = None, None
     try:
         bare = msgspec.structs.replace(recipe, origins=(), left_out=())
@@ -174,6 +249,34 @@ def answer_of(
     )
 
 
+def _rank_answer(
+    architecture: Architecture,
+    recipe: Recipe,
+    resident: Resident,
+    scheme: Scheme | None,
+    config: Mapping[str, Any] | None,
+    notes: tuple[Message, ...],
+) -> TrainingAnswer:
+    memory = None
+    try:
+        if not _says_evaluation(recipe):
+            recipe = msgspec.structs.replace(recipe, evaluation=Evaluation(microbatch=0))
+        memory = rank_memory(architecture, recipe, scheme, config)
+        notes = (*notes, *memory.assumed)
+    except InputError as error:
+        notes = (*notes, error.message)
+    parallel = recipe.parallel
+    if parallel.data_ranks * parallel.tensor_ranks * parallel.pipeline_ranks == 1:
+        notes = (*notes, ALONE(sharding=recipe.parallel.sharding))
+    return TrainingAnswer(
+        architecture=architecture,
+        recipe=recipe,
+        resident=resident,
+        rank=memory,
+        notes=(*notes, *recipe.left_out),
+    )
+
+
 @functools.lru_cache(maxsize=64)
 def _walked(
     architecture: Architecture, recipe: Recipe, scheme: Scheme | None, config: bytes | None
@@ -186,17 +289,33 @@ def _walked(
 
 def _without_unstated_evaluation(recipe: Recipe, walked: Passes) -> tuple[Recipe, tuple[Message, ...]]:
     """Transformers' Trainer evaluates only where it is told to: what it would hold by its defaults is a note."""
-    stated = {origin.field for origin in recipe.origins if origin.is_stated}
     moment = walked.evaluation
-    is_asked = not recipe.origins or any(field.startswith("evaluation.") for field in stated)
-    if moment is None or is_asked or recipe.framework in OWN_TRAINERS:
+    if moment is None or _says_evaluation(recipe):
         return recipe, ()
     told = NO_EVALUATION(microbatch=recipe.evaluation.microbatch, total_bytes=moment.total_bytes)
     return msgspec.structs.replace(recipe, evaluation=Evaluation(microbatch=0)), (told,)
 
 
-def _copies(card: Card) -> int:
-    return card.placement.data_parallel if isinstance(card.placement, Placement) else 1
+def _says_evaluation(recipe: Recipe) -> bool:
+    """Does the card, or the framework's own trainer, say that there is one?"""
+    stated = {origin.field for origin in recipe.origins if origin.is_stated}
+    is_asked = not recipe.origins or any(field.startswith("evaluation.") for field in stated)
+    return is_asked or recipe.framework in OWN_TRAINERS
+
+
+def is_shared(recipe: Recipe) -> bool:
+    """Does a library for several GPUs run the training? One GPU alone may run under it too."""
+    parallel = recipe.parallel
+    return parallel.sharding != "none" or parallel.tensor_ranks * parallel.pipeline_ranks > 1
+
+
+def _copies_proved(recipe: Recipe) -> int:
+    """How many even shares one GPU holds at least, by what the card states of the sharding."""
+    stated = {origin.field for origin in recipe.origins if origin.is_stated}
+    parallel = recipe.parallel
+    if "parallel.sharding" not in stated or parallel.offload == "parameters":
+        return 1
+    return parallel.data_ranks if parallel.sharding in REPLICATED else parallel.data_ranks // parallel.shard_ranks
 
 
 def _checked(card: Card, architecture: Architecture, recipe: Recipe) -> Iterator[Message]:

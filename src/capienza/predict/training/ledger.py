@@ -77,11 +77,11 @@ def training_entries(
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
-        *_preference(architecture, recipe, resident, device, cuda_total_bytes),
+        *preference_entries(architecture, recipe, resident, device, cuda_total_bytes),
     ]
     made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
     made += _cached(made, resident, reserved, phases, device)
-    made.append(_context(device, context, phases))
+    made.append(context_entry(device, context, phases))
     return widened(made, resident.base.weights_bytes, recipe, phases, device)
 
 
@@ -172,7 +172,7 @@ def _states(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
     parameters = num_trained(resident.trained)
     total = states.allocated_bytes
     formula = texts.STATES(
-        optimizer=_optimizer(recipe),
+        optimizer=optimizer_words(recipe),
         per_parameter=f"{total / max(1, parameters):.3f}".rstrip("0").rstrip("."),
         parameters=parameters,
         total=total,
@@ -184,7 +184,7 @@ def _states(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
         yield expected("managed_states", STATES_LIVE, HOST, states.managed_bytes, formula, source)
 
 
-def _optimizer(recipe: Recipe) -> str:
+def optimizer_words(recipe: Recipe) -> str:
     """An optimizer as people write it: "adamw 8 bit (bitsandbytes)"."""
     optimizer = recipe.optimizer
     bits = f" {optimizer.state_bits} bit" if optimizer.state_bits else ""
@@ -229,7 +229,7 @@ def _moment(phase: Phase, moment: Moment, tokens: int, device: str) -> Iterator[
 
 
 def _step(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
-    amount, name = resident.transient, _optimizer(recipe)
+    amount, name = resident.transient, optimizer_words(recipe)
     if amount is None:
         yield unknown("optimizer_transient", STEPS, device)
         return
@@ -270,9 +270,10 @@ def _ends(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
         yield exact("export", (Phase.EXPORT,), device, 0, texts.NOTHING_KEPT(), saving)
 
 
-def _preference(
+def preference_entries(
     architecture: Architecture, recipe: Recipe, resident: Resident, device: str, cuda_total_bytes: int | None
 ) -> Iterator[Entry]:
+    """What stands beside the trained model in reinforcement and preference learning."""
     preference = recipe.preference
     if preference is None:
         return
@@ -321,7 +322,8 @@ def _cached(
         yield expected(CACHED, (phase,), device, more, formula, "the run's blocks through the allocator")
 
 
-def _context(device: str, context: Context | None, phases: Phases) -> Entry:
+def context_entry(device: str, context: Context | None, phases: Phases) -> Entry:
+    """CUDA's context: a reading, or unknown for a card without one."""
     if context is None:
         return unknown(CONTEXT, phases, device, ("a reading on the card",), texts.READING())
     least, most = min(context.readings), max(context.readings)

@@ -41,6 +41,8 @@ def provable(entry: Entry, recipe: Recipe) -> Entry:
         return entry
     if entry.name in OF_THE_FORMAT and recipe.adapters is not None:
         fields = (*fields, *OF_ADAPTERS)
+    if recipe.parallel.data_ranks > 1:
+        fields = (*fields, "parallel.sharding")
     stated = {origin.field for origin in recipe.origins if origin.is_stated}
     floor = amount.floor if stated.issuperset(fields) else 0
     if entry.name in OF_THE_FORMAT and not is_format_stated(recipe):

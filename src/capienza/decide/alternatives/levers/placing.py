@@ -14,6 +14,7 @@ from capienza.decide.alternatives.change import Change, Proposals, Value, change
 from capienza.decide.alternatives.scene import Scene
 from capienza.errors import template
 from capienza.predict.served import PARALLEL_OPTIONS
+from capienza.recipe.ranks import ranks_of
 
 DEGREES = (2, 4, 8)
 NOT_APPLICABLE = template("alternatives.placement-none", "the card writes placement: none")
@@ -49,20 +50,28 @@ def _division(scene: Scene, current: Placement, field: str, degree: int) -> Chan
     Every entry of a GPU depends on how the copy is divided, so it acts on all that are unknown.
     """
     card = scene.card
-    if degree == getattr(current, field) or (field == "data_parallel" and degree > _most_copies(card)):
+    is_training = card.task == "fine-tuning"
+    # With a stated sharding all of a training's `gpus` work on one update.
+    copies = ranks_of(card) if is_training else current.data_parallel
+    is_implied = copies != current.data_parallel
+    present = copies if field == "data_parallel" else getattr(current, field)
+    if degree == present or (field == "data_parallel" and degree > _most_copies(card)):
         return None
-    degrees = {name: getattr(current, name) for name in FIELDS} | {field: degree}
+    degrees = {name: getattr(current, name) for name in FIELDS} | {"data_parallel": copies, field: degree}
     per_copy = degrees["tensor_parallel"] * degrees["pipeline_parallel"]
-    is_sharded = card.task == "fine-tuning" and field == "data_parallel"
+    needed = per_copy * degrees["data_parallel"]
     after: dict[str, Value] = {f"placement.{field}": degree}
-    if is_sharded:
-        steps = _steps(card, current.data_parallel, degree)
-        if steps is None or (current.gpus or per_copy) != per_copy * current.data_parallel:
+    if is_training and field == "data_parallel":
+        steps = _steps(card, copies, degree)
+        if steps is None or (current.gpus or per_copy) not in (per_copy, per_copy * copies):
             return None
-        after |= {"placement.gpus": per_copy * degree, "accumulation": steps}
+        if is_implied:
+            after.clear()
+        after |= {"placement.gpus": needed, "accumulation": steps}
     elif current.gpus is not None and field != "data_parallel":
-        after["placement.gpus"] = per_copy
-    if per_copy * degrees["data_parallel"] > scene.available:
+        # The ranks of a training are one run: its `gpus` are all of them.
+        after["placement.gpus"] = needed if is_training else per_copy
+    if needed > scene.available:
         return None
     after |= _told(card, field, degree)
     return change("placement", card, after, scene.now.peak.missing)

@@ -13,12 +13,12 @@ traced ranks within 0.5 %.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from capienza.predict.training.parallel.folded import Cut, folded
 from capienza.predict.training.parallel.moment import Moment, Step
 from capienza.predict.training.parallel.states import Upkeep
 from capienza.predict.training.parallel.units import Model, Unit, block_bytes, row_share
@@ -30,7 +30,7 @@ class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How it is wrapped: `ranks` share one copy (HSDP: those of the inner group; the outer one reduces in place).
 
     `reshards`: which layers are freed after forward. `accumulates_whole`: gradients stay whole, as they are reduced,
-    until the last microbatch.
+    until the last microbatch. `offloads`: parts, their gradients and states lie in main memory.
     """
 
     ranks: int
@@ -39,29 +39,21 @@ class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
     reduce_bytes: int | None = None
     reshards: Reshards = "all"
     accumulates_whole: bool = False
-
-
-class _Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """A rank's part of weights, their whole copies, whole gradients, and the buffer that these are reduced from."""
-
-    part_bytes: int
-    trained_elements: int
-    gradient_part_bytes: int
-    whole_bytes: int
-    gradient_whole_bytes: int
-    reduced_bytes: int
+    offloads: bool = False
 
 
 def fsdp2(model: Model, plan: RowPlan) -> Step:
     """The moments of a step."""
-    known = {layer: _together(_cut(unit, plan) for unit in layer) for layer in set(model.layers)}
-    layers = [known[layer] for layer in model.layers]
-    root = _together(_cut(unit, plan) for unit in model.root)
-    every = _together([*layers, root])
+    whole = folded(model, lambda unit: _cut(unit, plan))
+    layers, root, every = whole.layers, whole.root, whole.every
     kept = every.reduced_bytes if plan.accumulates_whole else 0
+    # What is offloaded, gradients too, lies in main memory between its uses.
+    here = 0 if plan.offloads else 1
     own = Moment(
-        parameters_bytes=every.part_bytes, states_bytes=round(every.trained_elements * plan.upkeep.state_bytes)
+        parameters_bytes=here * every.part_bytes,
+        states_bytes=here * round(every.state_elements * plan.upkeep.state_bytes),
     )
+    parts = here * every.gradient_part_bytes
     stays = {"all": layers[:0], "all_but_last": layers[-1:], "none": layers}[plan.reshards]
     staying = sum(cut.whole_bytes for cut in stays)
     largest = max((cut.whole_bytes for cut in layers), default=0)
@@ -70,23 +62,25 @@ def fsdp2(model: Model, plan: RowPlan) -> Step:
     return Step(
         forward=replace(own, gradients_bytes=kept, gathered_bytes=gathered, communication_bytes=2 * largest),
         loss=replace(own, gradients_bytes=kept, gathered_bytes=root.whole_bytes + staying),
-        backward=_backward(layers, stays, replace(own, gathered_bytes=root.whole_bytes), root, kept),
+        backward=_backward(layers, stays, replace(own, gathered_bytes=root.whole_bytes), root, kept, here=here),
         root=replace(
             own,
-            gradients_bytes=max(kept, every.gradient_part_bytes),
+            gradients_bytes=max(kept, parts),
             gathered_bytes=root.gradient_whole_bytes,
             communication_bytes=max(root.reduced_bytes, last_reduced),
         ),
         optimizer=replace(
             own,
-            gradients_bytes=every.gradient_part_bytes,
-            transient_bytes=round(every.trained_elements * plan.upkeep.step_bytes),
+            gradients_bytes=parts,
+            transient_bytes=here * round(every.state_elements * plan.upkeep.step_bytes),
         ),
         after=own,
     )
 
 
-def _backward(layers: list[_Cut], stays: list[_Cut], own: Moment, root: _Cut, kept: int) -> tuple[Moment, ...]:
+def _backward(
+    layers: list[Cut], stays: list[Cut], own: Moment, root: Cut, kept: int, *, here: int
+) -> tuple[Moment, ...]:
     moments, reduced, before = [], 0, 0
     for position, cut in enumerate(reversed(layers)):
         still = stays[: len(stays) - position]
@@ -101,11 +95,11 @@ def _backward(layers: list[_Cut], stays: list[_Cut], own: Moment, root: _Cut, ke
                 communication_bytes=ahead + before,
             )
         )
-        reduced, before = reduced + cut.gradient_part_bytes, cut.reduced_bytes
+        reduced, before = reduced + here * cut.gradient_part_bytes, cut.reduced_bytes
     return tuple(moments)
 
 
-def _cut(unit: Unit, plan: RowPlan) -> _Cut:
+def _cut(unit: Unit, plan: RowPlan) -> Cut:
     part = whole = gradient_part = gradient_whole = reduced = elements = 0
     for weight in unit.weights:
         rows = row_share(weight, plan.ranks)
@@ -117,23 +111,11 @@ def _cut(unit: Unit, plan: RowPlan) -> _Cut:
             gradient_part += rows * weight.element_bytes
             gradient_whole += block_bytes(weight.elements * travel)
             reduced += rows * plan.ranks * (plan.reduce_bytes or travel)
-    return _Cut(
+    return Cut(
         part_bytes=part,
-        trained_elements=elements,
+        state_elements=elements,
         gradient_part_bytes=block_bytes(gradient_part),
         whole_bytes=whole,
         gradient_whole_bytes=gradient_whole,
         reduced_bytes=block_bytes(reduced),
-    )
-
-
-def _together(cuts: Iterable[_Cut]) -> _Cut:
-    found = list(cuts)
-    return _Cut(
-        part_bytes=sum(cut.part_bytes for cut in found),
-        trained_elements=sum(cut.trained_elements for cut in found),
-        gradient_part_bytes=sum(cut.gradient_part_bytes for cut in found),
-        whole_bytes=sum(cut.whole_bytes for cut in found),
-        gradient_whole_bytes=sum(cut.gradient_whole_bytes for cut in found),
-        reduced_bytes=sum(cut.reduced_bytes for cut in found),
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from capienza.ledger.phase import Phase
 from capienza.predict.training.parallel.passage import Passage, left_over, numbered
-from capienza.predict.training.parallel.program import Program
+from capienza.predict.training.parallel.program import STATES, TRANSIENT, WORKSPACES, Program
 
 ROOT = -1
 STEP_COUNTER_BYTES = 4
@@ -20,6 +21,8 @@ class Sharder(Protocol):
     """What a library does for a unit, written into `program`."""
 
     program: Program
+    keeps_gradients: bool
+    """This rank's gradients outlive `zero_grad`, until the next forward pass."""
 
     def load(self) -> None:
         """This rank's part of all units."""
@@ -67,15 +70,18 @@ def weave(
     accumulates_whole: bool = False,
     has_loss: bool = False,
     steps: int = 2,
+    evaluation: Sequence[Passage] = (),
 ) -> Program:
     """So many steps of one rank. `passages` are one microbatch's, in order, forward and backward.
 
     `workspace_bytes`: the matrix library's, of the main thread and again of the thread that runs backward. `has_loss`:
     the model itself makes the loss, so that the root's backward begins with it; else it begins with the head.
+    `evaluation`: a forward pass without gradients, after the steps.
     """
     program = sharder.program
+    program.enter(Phase.LOAD)
     sharder.load()
-    program.take(workspace_bytes)
+    program.take(workspace_bytes, purpose=WORKSPACES)
     batch: tuple[int, ...] = ()
     for step in range(steps):
         sharder.zero()
@@ -83,19 +89,30 @@ def weave(
             mine = numbered(passages, microbatch)
             program.give(*batch)
             batch = left_over(mine)
+            program.enter(Phase.FORWARD)
             _forward([passage for passage in mine if passage.phase == "forward"], sharder)
             if step == microbatch == 0:
-                program.take(workspace_bytes)
+                program.take(workspace_bytes, purpose=WORKSPACES)
+            program.enter(Phase.BACKWARD)
             is_reduced = microbatch == microbatches - 1 or not accumulates_whole
             if has_loss:
                 sharder.gather_last()
             _backward([passage for passage in mine if passage.phase == "backward"], sharder, is_reduced=is_reduced)
+        program.enter(Phase.OPTIMIZER_STEP_STEADY if step else Phase.OPTIMIZER_STEP_FIRST)
         if step == 0:
             for size in sharder.states():
-                program.take(STEP_COUNTER_BYTES)
-                program.take(size // 2)
-                program.take(size - size // 2)
-        program.passing(*sharder.transients())
+                program.take(STEP_COUNTER_BYTES, purpose=STATES)
+                program.take(size // 2, purpose=STATES)
+                program.take(size - size // 2, purpose=STATES)
+        program.passing(*sharder.transients(), purpose=TRANSIENT)
+    if not sharder.keeps_gradients:
+        sharder.zero()
+    program.enter(Phase.CHECKPOINT)
+    if evaluation:
+        sharder.zero()
+        program.enter(Phase.EVAL)
+        program.give(*batch)
+        _forward(evaluation, sharder)
     return program
 
 
@@ -104,7 +121,7 @@ def _forward(passages: Sequence[Passage], sharder: Sharder) -> None:
     for passage in passages:
         if isinstance(passage.place, int):
             sharder.unshard_in_forward(passage.place)
-        sharder.program.extend(passage.events)
+        _run(passage, sharder)
         if isinstance(passage.place, int):
             sharder.reshard_in_forward(passage.place)
     sharder.end_forward()
@@ -115,11 +132,16 @@ def _backward(passages: Sequence[Passage], sharder: Sharder, *, is_reduced: bool
     root: list[int] = []
     for passage in passages:
         if not isinstance(passage.place, int):
-            sharder.program.extend(passage.events)
+            _run(passage, sharder)
             root += passage.gradients
             continue
         sharder.unshard_in_backward(passage.place)
-        sharder.program.extend(passage.events)
+        _run(passage, sharder)
         end(passage.place, passage.gradients)
     end(ROOT, root)
     sharder.end_backward()
+
+
+def _run(passage: Passage, sharder: Sharder) -> None:
+    sharder.program.at(passage.place)
+    sharder.program.extend(passage.events, passage.purposes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capienza.predict.training.parallel.passage import Passage
-from capienza.predict.training.parallel.program import Program
+from capienza.predict.training.parallel.program import ADAPTERS, BUFFERS, WEIGHTS, Program
 from capienza.predict.training.parallel.states import Upkeep
 from capienza.predict.training.parallel.units import Model, Weight
 from capienza.predict.training.parallel.woven import weave
@@ -20,6 +20,7 @@ def ddp_program(
     is_bucket_view: bool = False,
     microbatches: int = 1,
     steps: int = 2,
+    evaluation: Sequence[Passage] = (),
 ) -> Program:
     """So many steps of one rank; gradients of all microbatches but the last are kept (no_sync)."""
     return weave(
@@ -29,11 +30,14 @@ def ddp_program(
         microbatches=microbatches,
         accumulates_whole=True,
         steps=steps,
+        evaluation=evaluation,
     )
 
 
 class Buckets:
     """The reducer: nothing is sharded; every gradient has its place in a bucket."""
+
+    keeps_gradients = False
 
     def __init__(self, model: Model, upkeep: Upkeep, *, is_bucket_view: bool) -> None:
         self.program, self.upkeep, self.is_bucket_view = Program(), upkeep, is_bucket_view
@@ -43,10 +47,12 @@ class Buckets:
 
     def load(self) -> None:
         """All weights, and as much as their gradients."""
+        has_frozen = any(not weight.is_trained for weight in self.weights)
         for weight in self.weights:
-            self.program.take(weight.elements * weight.element_bytes)
+            purpose = ADAPTERS if has_frozen and weight.is_trained else WEIGHTS
+            self.program.take(weight.elements * weight.element_bytes, purpose=purpose)
         for weight in self._trained():
-            self.program.take(weight.elements * weight.element_bytes)
+            self.program.take(weight.elements * weight.element_bytes, purpose=BUFFERS)
 
     def unshard_in_forward(self, unit: int) -> None:
         """Nothing is gathered."""
@@ -83,12 +89,12 @@ class Buckets:
 
     def states(self) -> list[int]:
         """Sizes of each weight's."""
-        return [round(weight.elements * self.upkeep.state_bytes) for weight in self._trained()]
+        made = [round(weight.elements * self.upkeep.state_bytes) for weight in self._trained()]
+        return [size for size in made if size]
 
     def transients(self) -> list[int]:
         """What a step makes for each weight."""
-        made = [round(weight.elements * self.upkeep.step_bytes) for weight in self._trained()]
-        return made if self.upkeep.step_bytes else []
+        return self.upkeep.transients(self.states())
 
     def zero(self) -> None:
         """Gradients go, buckets stay."""

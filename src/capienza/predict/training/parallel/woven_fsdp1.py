@@ -20,7 +20,18 @@ import msgspec
 from capienza.allocator.events import ALLOC, FREE
 from capienza.predict.training.parallel.fsdp1 import FP32_BYTES, FlatPlan
 from capienza.predict.training.parallel.passage import Passage
-from capienza.predict.training.parallel.program import GATHER_STREAM, REDUCE_STREAM, Program
+from capienza.predict.training.parallel.program import (
+    ADAPTERS,
+    BUFFERS,
+    GATHER_STREAM,
+    GATHERED,
+    GRADIENTS,
+    REDUCE_STREAM,
+    WEIGHTS,
+    WHOLE_GRADIENTS,
+    WORKING,
+    Program,
+)
 from capienza.predict.training.parallel.units import Model, Unit, share
 from capienza.predict.training.parallel.woven import ROOT, weave
 
@@ -35,6 +46,7 @@ def fsdp1_program(
     microbatches: int = 1,
     has_loss: bool = False,
     steps: int = 2,
+    evaluation: Sequence[Passage] = (),
 ) -> Program:
     """So many steps of one rank. `has_loss`: see `weave`."""
     return weave(
@@ -45,6 +57,7 @@ def fsdp1_program(
         accumulates_whole=plan.accumulates_whole,
         has_loss=has_loss,
         steps=steps,
+        evaluation=evaluation,
     )
 
 
@@ -83,14 +96,17 @@ class _Flat(msgspec.Struct, frozen=True):
 class FlatSharder:
     """The hooks of FSDP1."""
 
+    keeps_gradients = True
+
     def __init__(self, model: Model, plan: FlatPlan, held_bytes: int) -> None:
         self.program, self.plan, self.held_bytes = Program(), plan, held_bytes
         known = {layer: [_flat(unit, plan) for unit in layer] for layer in {*model.layers, model.root}}
         self.layers, self.root = [known[layer] for layer in model.layers], known[model.root]
         self.wholes: dict[int, list[int]] = {}
-        self.own_gradients: list[int] = []
+        self.own_gradients: dict[tuple[int, int], int] = {}
         self.kept: dict[int, list[int]] = {}
         self.held: list[int] = []
+        self.has_frozen = any(not weight.is_trained for unit in model.units for weight in unit.weights)
 
     def flats(self, unit: int) -> list[_Flat]:
         """Of a layer, or of the root."""
@@ -98,9 +114,12 @@ class FlatSharder:
 
     def load(self) -> None:
         """This rank's parts."""
+        if self.plan.offloads:
+            return
         for flats in (self.root, *self.layers):
             for flat in flats:
-                self.program.take(flat.part)
+                is_adapter = self.has_frozen and flat.is_trained
+                self.program.take(flat.part, purpose=ADAPTERS if is_adapter else WEIGHTS)
 
     def unshard_in_forward(self, unit: int) -> None:
         """Once."""
@@ -108,8 +127,10 @@ class FlatSharder:
             return
         self.wholes[unit] = []
         for flat in self.flats(unit):
-            cast = [self.program.take(flat.cast, GATHER_STREAM)] if flat.cast else []
-            self.wholes[unit].append(self.program.take(flat.whole, GATHER_STREAM))
+            # What lies in main memory comes over first, in the format of travel.
+            sent = flat.cast or (flat.part if self.plan.offloads else 0)
+            cast = [self.program.take(sent, GATHER_STREAM, BUFFERS)] if sent else []
+            self.wholes[unit].append(self.program.take(flat.whole, GATHER_STREAM, GATHERED))
             self.program.give(*cast)
 
     def reshard_in_forward(self, unit: int) -> None:
@@ -133,16 +154,15 @@ class FlatSharder:
     def reduce(self, unit: int, gradients: Sequence[int]) -> None:
         """Gradients are put into a flat one for each unit that is trained; this rank's part of the sum stays."""
         trained = [flat for flat in self.flats(unit) if flat.is_trained]
-        for flat, whole in zip(trained, self._flat_gradients(unit, gradients), strict=True):
-            if flat.cast:
-                summed = self.program.take(flat.cast, REDUCE_STREAM)
-                self.own_gradients.append(self.program.take(flat.part, REDUCE_STREAM))
-                self.program.give(summed, whole)
-            else:
-                self.own_gradients.append(self.program.take(flat.part, REDUCE_STREAM))
-                self.program.give(whole)
+        for place, (flat, whole) in enumerate(zip(trained, self._flat_gradients(unit, gradients), strict=True)):
+            summed = [self.program.take(flat.cast, REDUCE_STREAM, BUFFERS)] if flat.cast else []
+            made = self.program.take(flat.part, REDUCE_STREAM, GRADIENTS)
+            self.program.give(*summed, whole)
+            if self.plan.offloads or self.own_gradients.setdefault((unit, place), made) != made:
+                # It goes to main memory, or was added to that of the microbatches before.
+                self.program.give(made)
         if unit != ROOT and self.held_bytes:
-            self.held.append(self.program.take(self.held_bytes))
+            self.held.append(self.program.take(self.held_bytes, purpose=WORKING))
 
     def leave(self, unit: int, gradients: Sequence[int]) -> None:
         """Flat gradients stay whole."""
@@ -158,7 +178,7 @@ class FlatSharder:
 
     def _flat_gradients(self, unit: int, gradients: Sequence[int]) -> list[int]:
         """Those of a unit, put together; added to those of the microbatches before, where there are any."""
-        made = [self.program.take(flat.whole) for flat in self.flats(unit) if flat.is_trained]
+        made = [self.program.take(flat.whole, purpose=WHOLE_GRADIENTS) for flat in self.flats(unit) if flat.is_trained]
         self.program.give(*gradients)
         self._reshard(unit)
         if unit not in self.kept:
@@ -168,18 +188,17 @@ class FlatSharder:
 
     def states(self) -> list[int]:
         """Sizes of each flat parameter's."""
+        if self.plan.offloads:
+            return []
         return [flat.states for flats in (self.root, *self.layers) for flat in flats if flat.states]
 
     def transients(self) -> list[int]:
         """As large as a part of the states."""
-        upkeep = self.plan.upkeep
-        if not upkeep.step_bytes:
-            return []
-        return [round(size / upkeep.state_bytes * upkeep.step_bytes) for size in self.states()]
+        return self.plan.upkeep.transients(self.states())
 
     def zero(self) -> None:
         """This rank's gradients go."""
-        self.program.give(*self.own_gradients)
+        self.program.give(*self.own_gradients.values())
         self.own_gradients.clear()
 
 

@@ -14,7 +14,17 @@ import msgspec
 
 from capienza.predict.training.parallel.fsdp2 import RowPlan
 from capienza.predict.training.parallel.passage import Passage
-from capienza.predict.training.parallel.program import GATHER_STREAM, REDUCE_STREAM, Program
+from capienza.predict.training.parallel.program import (
+    ADAPTERS,
+    BUFFERS,
+    GATHER_STREAM,
+    GATHERED,
+    GRADIENTS,
+    REDUCE_STREAM,
+    WEIGHTS,
+    WHOLE_GRADIENTS,
+    Program,
+)
 from capienza.predict.training.parallel.units import Model, Unit, row_share
 from capienza.predict.training.parallel.woven import ROOT, weave
 
@@ -28,6 +38,7 @@ def fsdp2_program(
     microbatches: int = 1,
     has_loss: bool = False,
     steps: int = 2,
+    evaluation: Sequence[Passage] = (),
 ) -> Program:
     """So many steps of one rank. `has_loss`: see `weave`."""
     return weave(
@@ -38,6 +49,7 @@ def fsdp2_program(
         accumulates_whole=plan.accumulates_whole,
         has_loss=has_loss,
         steps=steps,
+        evaluation=evaluation,
     )
 
 
@@ -48,6 +60,7 @@ class _Sizes(msgspec.Struct, frozen=True):
     """
 
     parts: tuple[int, ...]
+    trained: tuple[bool, ...]
     copies: tuple[int, ...]
     states: tuple[int, ...]
     cast: int
@@ -59,6 +72,8 @@ class _Sizes(msgspec.Struct, frozen=True):
 class RowSharder:
     """The hooks of `fully_shard`."""
 
+    keeps_gradients = False
+
     def __init__(self, model: Model, plan: RowPlan) -> None:
         self.program, self.plan = Program(), plan
         known = {layer: _sizes(layer, plan) for layer in {*model.layers, model.root}}
@@ -67,8 +82,9 @@ class RowSharder:
         self.ahead: dict[int, int] = {}
         self.last_gathered: int | None = None
         self.waiting_reduced: int | None = None
-        self.own_gradients: list[int] = []
+        self.own_gradients: dict[int, int] = {}
         self.kept: dict[int, int] = {}
+        self.has_frozen = any(not weight.is_trained for unit in model.units for weight in unit.weights)
 
     def sizes(self, unit: int) -> _Sizes:
         """Of a layer, or of the root."""
@@ -76,9 +92,11 @@ class RowSharder:
 
     def load(self) -> None:
         """This rank's parts."""
+        if self.plan.offloads:
+            return
         for sizes in (self.root, *self.layers):
-            for part in sizes.parts:
-                self.program.take(part)
+            for part, is_trained in zip(sizes.parts, sizes.trained, strict=True):
+                self.program.take(part, purpose=ADAPTERS if self.has_frozen and is_trained else WEIGHTS)
 
     def unshard_in_forward(self, unit: int) -> None:
         """The buffer of the unit before is freed once this one is copied."""
@@ -124,17 +142,20 @@ class RowSharder:
         sizes = self.sizes(unit)
         if not sizes.reduced:
             return
-        self.waiting_reduced = self.program.take(sizes.reduced)
+        self.waiting_reduced = self.program.take(sizes.reduced, purpose=BUFFERS)
         self.program.give(*gradients)
         if unit in self.kept:
             self.program.give(self.kept.pop(unit))
-        self.own_gradients.append(self.program.take(sizes.reduced_part, REDUCE_STREAM))
+        made = self.program.take(sizes.reduced_part, REDUCE_STREAM, GRADIENTS)
+        if self.plan.offloads or self.own_gradients.setdefault(unit, made) != made:
+            # It goes to main memory, or was added to that of the microbatches before.
+            self.program.give(made)
 
     def leave(self, unit: int, gradients: Sequence[int]) -> None:
         """Whole gradients are kept in the format in which they will be reduced."""
         self._reshard(unit)
         if unit not in self.kept and self.sizes(unit).reduced:
-            self.kept[unit] = self.program.take(self.sizes(unit).reduced)
+            self.kept[unit] = self.program.take(self.sizes(unit).reduced, purpose=WHOLE_GRADIENTS)
         self.program.give(*gradients)
 
     def end_backward(self) -> None:
@@ -143,18 +164,17 @@ class RowSharder:
 
     def states(self) -> list[int]:
         """Sizes of each weight's."""
-        return [size for sizes in (self.root, *self.layers) for size in sizes.states]
+        if self.plan.offloads:
+            return []
+        return [size for sizes in (self.root, *self.layers) for size in sizes.states if size]
 
     def transients(self) -> list[int]:
         """As large as a part of the states."""
-        upkeep = self.plan.upkeep
-        if not upkeep.step_bytes:
-            return []
-        return [round(size / upkeep.state_bytes * upkeep.step_bytes) for size in self.states()]
+        return self.plan.upkeep.transients(self.states())
 
     def zero(self) -> None:
         """This rank's gradients go."""
-        self.program.give(*self.own_gradients)
+        self.program.give(*self.own_gradients.values())
         self.own_gradients.clear()
 
     def _reshard(self, unit: int) -> None:
@@ -162,13 +182,15 @@ class RowSharder:
 
     def _gather(self, unit: int) -> int:
         sizes = self.sizes(unit)
-        cast = [self.program.take(sizes.cast, GATHER_STREAM)] if sizes.cast else []
-        gathered = self.program.take(sizes.gathered, GATHER_STREAM)
-        self.program.give(*cast)
+        # What lies in main memory comes over first, weight by weight.
+        sent = [self.program.take(part, GATHER_STREAM, BUFFERS) for part in sizes.parts if self.plan.offloads]
+        cast = [self.program.take(sizes.cast, GATHER_STREAM, BUFFERS)] if sizes.cast else []
+        gathered = self.program.take(sizes.gathered, GATHER_STREAM, BUFFERS)
+        self.program.give(*cast, *sent)
         return gathered
 
     def _copy(self, unit: int) -> None:
-        self.copies[unit] = tuple(self.program.take(size) for size in self.sizes(unit).copies)
+        self.copies[unit] = tuple(self.program.take(size, purpose=GATHERED) for size in self.sizes(unit).copies)
 
     def _end_reduction(self) -> None:
         if self.waiting_reduced is not None:
@@ -177,7 +199,7 @@ class RowSharder:
 
 
 def _sizes(units: Sequence[Unit], plan: RowPlan) -> _Sizes:
-    parts, copies, states = [], [], []
+    parts, trained, copies, states = [], [], [], []
     gathered = reduced = reduced_part = 0
     is_cast = False
     for unit in units:
@@ -186,6 +208,7 @@ def _sizes(units: Sequence[Unit], plan: RowPlan) -> _Sizes:
             travel = plan.travel_bytes or weight.element_bytes
             is_cast = is_cast or travel != weight.element_bytes
             parts.append(rows * weight.element_bytes)
+            trained.append(weight.is_trained)
             copies.append(rows * plan.ranks * travel)
             gathered += rows * plan.ranks * travel
             if weight.is_trained:
@@ -193,4 +216,4 @@ def _sizes(units: Sequence[Unit], plan: RowPlan) -> _Sizes:
                 reduced += rows * plan.ranks * (plan.reduce_bytes or travel)
                 reduced_part += rows * (plan.reduce_bytes or travel)
     cast = gathered // plan.ranks if is_cast else 0
-    return _Sizes(tuple(parts), tuple(copies), tuple(states), cast, gathered, reduced, reduced_part)
+    return _Sizes(tuple(parts), tuple(trained), tuple(copies), tuple(states), cast, gathered, reduced, reduced_part)

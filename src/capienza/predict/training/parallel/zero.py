@@ -2,6 +2,7 @@
 
 Legend: P elements, T trained ones, n ranks; w bytes of a 16-bit weight. A bucket is `reduce_bucket` elements.
     stage 1  w P, whole gradients w T; this rank's part of the copy 4 T/n and of Adam's states 8 T/n
+             a bucket only when backward is done: overlapping means nothing in stage 1
     stage 2  as 1, but of the gradients only this rank's part stays; they pass through a bucket (two with overlap)
     stage 3  weights w P/n too; whole are those below `persists`, and while they run at most `live` elements, or the
              largest layer and what is prefetched
@@ -52,9 +53,9 @@ def zero_auto(plan: ZeroPlan, hidden: int) -> ZeroPlan:
 
 def zero(model: Model, plan: ZeroPlan) -> Step:
     """The moments of a step of one rank."""
-    counts = _counts(model, plan)
+    counts = counts_of(model, plan)
     trained = share(counts.trained, plan.ranks)
-    buckets = min(plan.reduce_bucket, counts.trained) * counts.item * (2 if plan.overlaps else 1)
+    buckets = min(plan.reduce_bucket, counts.trained) * counts.item * (2 if plan.overlaps and plan.stage > 1 else 1)
     on_gpu = plan.offload == "none"
     parts = 0 if plan.stage == 3 and plan.offload == "parameters" else counts.parts_bytes
     own = Moment(
@@ -96,7 +97,9 @@ def zero(model: Model, plan: ZeroPlan) -> Step:
     )
 
 
-class _Counts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of a model under a plan; `item` is a gradient's bytes an element, `trained` counts elements."""
+
     bytes: int
     parts_bytes: int
     persisting_bytes: int
@@ -105,7 +108,7 @@ class _Counts(msgspec.Struct, frozen=True, kw_only=True):
     item: int
 
 
-def _counts(model: Model, plan: ZeroPlan) -> _Counts:
+def counts_of(model: Model, plan: ZeroPlan) -> Counts:
     """Sizes of the whole model; in stage 3 what stays whole, and what is gathered while it runs."""
     weights = [weight for unit in model.units for weight in unit.weights]
     sharded = [weight for weight in weights if weight.elements > plan.persists]
@@ -114,7 +117,7 @@ def _counts(model: Model, plan: ZeroPlan) -> _Counts:
     everything = sum(weight.elements * weight.element_bytes for weight in sharded)
     ahead = min(plan.prefetch * item, everything)
     running = min(max(largest + ahead, 0), everything)
-    return _Counts(
+    return Counts(
         bytes=sum(weight.elements * weight.element_bytes for weight in weights),
         parts_bytes=sum(share(weight.elements, plan.ranks) * weight.element_bytes for weight in weights),
         persisting_bytes=sum(
