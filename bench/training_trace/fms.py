@@ -7,6 +7,7 @@ weights; embedding and head have the rows that the tuner gives them for its toke
 
 from __future__ import annotations
 
+import importlib
 import logging
 import tempfile
 from functools import partial
@@ -49,6 +50,9 @@ def program(row: dict[str, Any]) -> tuple[Any, Any, int]:
     """`build`, `step`, and how often."""
     for name in ("transformers", "accelerate", "peft"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    if row["method"].startswith("qlora"):
+        # Releases that call their native library directly have to be there before the trace begins.
+        importlib.import_module("bitsandbytes")
     return partial(build, row), lambda trainer: trainer.train() and None, 1
 
 
