@@ -98,7 +98,7 @@ def model_of(row: dict[str, Any]) -> Any:
     }
     entries["vocab_size"] += TOKENS_ADDED.get(row["model"], 0)
     config = transformers.AutoConfig.for_model(
-        known["model_type"], **entries, tie_word_embeddings=arch["tie"], use_cache=False
+        known["model_type"], **entries, tie_word_embeddings=arch["tie"]
     )
     is_quantised = row["method"].startswith("qlora")
     with torch.device("meta" if is_quantised else "cuda"):

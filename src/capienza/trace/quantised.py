@@ -60,6 +60,19 @@ class _Silent(int):
         return _Silent()
 
 
+class _Functions(dict[str, tuple[_Silent, ...]]):
+    """Stands for a table of functions of the native library, which older releases make only beside a GPU."""
+
+    def __contains__(self, _name: object) -> bool:
+        return True
+
+    def __missing__(self, _name: str) -> tuple[_Silent, ...]:
+        return (_Silent(),) * 3
+
+
+TABLES = ("str2optimizer32bit", "str2optimizer8bit", "str2optimizer8bit_blockwise")
+
+
 def is_older() -> bool:
     """Is the installed release one that registers no operations?"""
     return importlib.util.find_spec(LIBRARY) is not None and importlib.util.find_spec(f"{LIBRARY}._ops") is None
@@ -99,6 +112,7 @@ def changes() -> list[tuple[Any, str, Any]]:
     direct: list[tuple[Any, str, Any]] = []
     if is_older():
         direct = [(functional, "lib", _Silent()), (functional, "get_ptr", _Silent())]
+        direct += [(functional, table, _Functions()) for table in TABLES]
     return [
         *direct,
         # Quantiles of the first trace would be met by the next, which refuses fake tensors of another.
