@@ -13,6 +13,7 @@ from capienza.errors import MissingPartError, UsageError, template
 from capienza.files import check_place
 
 if TYPE_CHECKING:
+    from capienza.predict.training.beside import Comparison
     from capienza.trace.cards.trace import CardTrace
     from capienza.trace.tracker import Progress
 
@@ -79,3 +80,26 @@ def trace(
 
         keep_snapshot(found.prediction.traced.recording, 0, chosen, Path(snapshot))
     return found
+
+
+def beside_closed_form(card: str | os.PathLike[str] | Card, gpu: str, found: CardTrace) -> Comparison | None:
+    """A training's closed form beside its trace, phase by phase, with what is known of why they differ.
+
+    None for a generation, a run in main memory, or a training that has no closed form. Raises what `size` raises.
+    """
+    from capienza.api.sizing import size
+
+    read = read_card(card)
+    if read.task != "fine-tuning" or gpu == "cpu":
+        return None
+    sizing = size(read, gpu=gpu)
+    training = sizing.training
+    if training is None:
+        return None
+    from capienza.predict.training.beside import Comparison, causes, compared
+
+    phases = compared(
+        sizing.ledger, found.prediction.ledger, training.passes, found.logits_by_phase, sizing.ledger.gpus[0]
+    )
+    why = causes(phases, training.recipe, found.release, found.left_out, training.notes)
+    return Comparison(phases, tuple(why))
