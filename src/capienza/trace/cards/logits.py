@@ -15,7 +15,7 @@ def logits_by_phase(found: Prediction, recipe: Recipe) -> dict[str, int]:
     """Bytes, as they were asked for, of the storages with an element for every target and every word.
 
     Each phase at the moment when most is allocated in it. Empty where the model's vocabulary is not known. A storage
-    is known by its size alone, at a byte an element or more: the loss is made by functions that have no module.
+    is known by its size alone, so many whole rows of the vocabulary: the loss is made by functions without a module.
     """
     vocabulary = vocabulary_of(recipe.config)
     if vocabulary is None:
@@ -27,14 +27,18 @@ def logits_by_phase(found: Prediction, recipe: Recipe) -> dict[str, int]:
     for phase, spans in by_phase(gpu.replay).items():
         rows = recipe.eval_sequences if phase == "eval" else recipe.sequences
         # The last token of a row is no one's context, so its logits may be cut off.
-        least = rows * max(1, recipe.tokens - 1) * vocabulary
+        least = max(1, rows * (recipe.tokens - 1)) * vocabulary
         event = max(spans, key=lambda span: span.allocated_bytes).allocated_event
         totals[phase] = sum(
             recording.sizes[block]
             for block in holders.alive(recording, device, event)
-            if named[block] in PASSES and recording.sizes[block] >= least > 0
+            if named[block] in PASSES and _is_whole_rows(recording.sizes[block], least, vocabulary)
         )
     return totals
+
+
+def _is_whole_rows(size_bytes: int, least_bytes: int, vocabulary: int) -> bool:
+    return size_bytes >= least_bytes and size_bytes % vocabulary == 0
 
 
 def vocabulary_of(config: dict[str, Any]) -> int | None:
