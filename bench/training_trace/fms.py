@@ -97,15 +97,12 @@ def model_of(row: dict[str, Any]) -> Any:
         key: value for key, value in known.items() if key != "model_type"
     }
     entries["vocab_size"] += TOKENS_ADDED.get(row["model"], 0)
-    config = transformers.AutoConfig.for_model(
-        known["model_type"], **entries, tie_word_embeddings=arch["tie"]
-    )
+    config = transformers.AutoConfig.for_model(known["model_type"], **entries, tie_word_embeddings=arch["tie"])
     is_quantised = row["method"].startswith("qlora")
     with torch.device("meta" if is_quantised else "cuda"):
-        model = transformers.AutoModelForCausalLM.from_config(
+        return transformers.AutoModelForCausalLM.from_config(
             config, torch_dtype=torch.bfloat16, attn_implementation="flash_attention_2"
         )
-    return model
 
 
 def prepared(row: dict[str, Any], model: Any) -> Any:

@@ -221,8 +221,8 @@ def summary(results: list[Result]) -> Iterator[str]:
     for one in results:
         if "why" not in one.found:
             groups.setdefault(one.row.releases, []).append(abs(one.error))
-    for name, sizes in {**groups, "all": [size for sizes in groups.values() for size in sizes]}.items():
-        ranked = sorted(sizes)
+    for name, errors in {**groups, "all": [size for sizes in groups.values() for size in sizes]}.items():
+        ranked = sorted(errors)
         if ranked:
             p95 = ranked[-(-95 * len(ranked) // 100) - 1]
             yield f"| {name} | {len(ranked)} | {statistics.median(ranked):.3f} % | {p95:.3f} % | {ranked[-1]:.3f} % |"

@@ -26,8 +26,8 @@ def changes(
 ) -> Iterator[tuple[Any, str, Any]]:
     """What is set to what, as for the releases that follow: `dense` and `packed` are the package's two functions."""
 
-    def enable(_class: type, config: Any, *_told: Any, hard_check_only: bool = False, **_named: Any) -> Any:
-        if not _class._supports_flash_attn_2:  # type: ignore[attr-defined]
+    def enable(_class: Any, /, config: Any, *_told: Any, hard_check_only: bool = False, **_named: Any) -> Any:
+        if not _class._supports_flash_attn_2:
             message = f"{_class.__name__} does not support Flash Attention 2.0 yet."
             raise ValueError(message)
         if not hard_check_only:

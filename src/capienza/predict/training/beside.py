@@ -46,7 +46,9 @@ OTHER_RELEASE = template(
     "trace with the card's own release installed",
 )
 IN_ONE = template(
-    "training.beside-one-only", "{phase}: only the trace has it: {why}", "state the evaluation or the export in the card"
+    "training.beside-one-only",
+    "{phase}: only the trace has it: {why}",
+    "state the evaluation or the export in the card",
 )
 NOT_STATED = template("training.beside-not-stated", "the card does not ask for it")
 LOADED = template(
@@ -141,7 +143,11 @@ def compared(
 
 
 def causes(
-    phases: tuple[Beside, ...], recipe: Recipe, installed: str, left_out: tuple[Message, ...], notes: tuple[Message, ...]
+    phases: tuple[Beside, ...],
+    recipe: Recipe,
+    installed: str,
+    left_out: tuple[Message, ...],
+    notes: tuple[Message, ...],
 ) -> Iterator[Message]:
     """What is known of why the two may differ: other releases, parts that one of them does not follow.
 

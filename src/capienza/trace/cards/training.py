@@ -164,9 +164,10 @@ def _optimizer(recipe: Recipe, model: Any) -> torch.optim.Optimizer:
         "paged_lion_8bit": "PagedLion8bit",
         "paged_lion_32bit": "PagedLion32bit",
     }
-    made = getattr(optimizers, kinds[name])(parameters)
+    chosen: Any = getattr(optimizers, kinds[name])(parameters)
     if name.endswith("8bit"):
-        made.mng = _with_wide_embeddings(optimizers.GlobalOptimManager, model)
+        chosen.mng = _with_wide_embeddings(optimizers.GlobalOptimManager, model)
+    made = chosen
     return made
 
 
