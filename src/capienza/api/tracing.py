@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from capienza.api.models import model_of
 from capienza.api.sizing import read_card
 from capienza.card.model import Card
-from capienza.errors import MissingPartError, UsageError, template
+from capienza.errors import InputError, MissingPartError, UsageError, template
 from capienza.files import check_place
 
 if TYPE_CHECKING:
@@ -85,19 +85,22 @@ def trace(
 def beside_closed_form(card: str | os.PathLike[str] | Card, gpu: str, found: CardTrace) -> Comparison | None:
     """A training's closed form beside its trace, phase by phase, with what is known of why they differ.
 
-    None for a generation, a run in main memory, or a training that has no closed form. Raises what `size` raises.
+    None for a generation, a run in main memory, or a training without a closed form; one that `size` refuses is a
+    cause without phases, as the trace stands all the same.
     """
     from capienza.api.sizing import size
+    from capienza.predict.training.beside import NOT_COVERED, Comparison, causes, compared
 
     read = read_card(card)
     if read.task != "fine-tuning" or gpu == "cpu":
         return None
-    sizing = size(read, gpu=gpu)
+    try:
+        sizing = size(read, gpu=gpu)
+    except InputError as error:
+        return Comparison((), (NOT_COVERED(why=error.message),))
     training = sizing.training
     if training is None:
         return None
-    from capienza.predict.training.beside import Comparison, causes, compared
-
     phases = compared(
         sizing.ledger, found.prediction.ledger, training.passes, found.logits_by_phase, sizing.ledger.gpus[0]
     )

@@ -53,8 +53,11 @@ def beside_blocks(found: Comparison, say: Say) -> list[Block]:
         say("traced"),
         say("difference"),
     )
+    heading = Heading(say("The closed form beside the trace"))
+    if not found.phases:
+        return [heading, *_causes(found, say)]
     blocks: list[Block] = [
-        Heading(say("The closed form beside the trace")),
+        heading,
         Table(columns=columns, rows=tuple(_row(one, say) for one in found.phases), numeric=tuple(range(1, 7))),
     ]
     apart = [_remark(one, say) for one in found.phases if one.is_apart]
@@ -87,8 +90,6 @@ def _cells(computed: int | None, traced: int, difference: float | None, say: Say
 def _remark(one: Beside, say: Say) -> str:
     """One phase: how much, and which entries, or that only what the allocator keeps differs."""
     if not one.named:
-        if abs(one.allocated or 0) > MOST_APART:
-            return say("{phase}: many entries differ, each by a little", phase=one.phase)
         return say(
             "{phase}: allocated agrees; of the reserved, {computed} MiB are computed and {traced} MiB traced: "
             "the allocator keeps other blocks",

@@ -23,7 +23,7 @@ from capienza.recipe.recipe import Recipe
 MOST_APART = 0.03
 """Beyond this the two are said to differ (the project's own bar)."""
 SHARE = 0.25
-"""Of the whole difference: an entry that makes less of it is not named."""
+"""Of the whole difference: an entry that makes less of it is named only where none makes more."""
 LOGITS, PASSES, OTHER = "logits_and_loss", "activations", "other"
 GROUPS = {
     "weights": ("weights", "widened_weights", "untied_head", "adapters", "trained_copies", "buffers"),
@@ -68,6 +68,11 @@ class Difference(msgspec.Struct, frozen=True):
     computed_bytes: int
     traced_bytes: int
 
+    @property
+    def over_bytes(self) -> int:
+        """Computed over traced."""
+        return self.computed_bytes - self.traced_bytes
+
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True):
     """One phase in both. None: the closed form has no such phase, or no figure for it."""
@@ -101,8 +106,8 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
         if self.computed_allocated_bytes is None or abs(self.allocated or 0) <= MOST_APART:
             return ()
         whole = self.computed_allocated_bytes - self.traced_allocated_bytes
-        makers = [one for one in self.entries if (one.computed_bytes - one.traced_bytes) * whole > SHARE * whole**2]
-        return tuple(sorted(makers, key=lambda one: -abs(one.computed_bytes - one.traced_bytes)))
+        ranked = sorted(self.entries, key=lambda one: -one.over_bytes * whole)
+        return tuple(one for one in ranked if one is ranked[0] or one.over_bytes * whole > SHARE * whole**2)
 
 
 class Comparison(msgspec.Struct, frozen=True):
