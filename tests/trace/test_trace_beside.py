@@ -112,7 +112,7 @@ def test_the_remark_says_how_much_of_what(beside) -> None:
 def test_it_is_told_in_italian(beside) -> None:
     training, engine, _, _ = APART["an older loss"]
     told = " ".join(beside(training, engine, "--lang", "it").split())
-    assert "logit e perdita: 312,5 MiB nella traccia, 375,0 MiB calcolati" in told
+    assert "logit e loss: 312,5 MiB nella traccia, 375,0 MiB calcolati" in told
 
 
 def test_a_run_in_main_memory_has_no_closed_form(capienza, beside, tmp_path: Path) -> None:
