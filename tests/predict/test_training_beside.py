@@ -43,8 +43,9 @@ def recipe(version: str | None, framework: str = "transformers") -> Recipe:
     return Recipe(
         framework=framework, framework_version=version, objective="sft", method="full", tokens=8, microbatch=1,
         accumulation=1, is_packed=True, has_padding_mask=False, attention="sdpa", kernels="transformers",
-        is_compiled=False, precision=Precision(base="bf16", trained="bf16"), optimizer=Optimizer(family="adamw", run="fused"),
-        checkpointing=Checkpointing(kind="none"), loss=Loss(kind="full"), evaluation=Evaluation(microbatch=0),
+        is_compiled=False, precision=Precision(base="bf16", trained="bf16"),
+        optimizer=Optimizer(family="adamw", run="fused"), checkpointing=Checkpointing(kind="none"),
+        loss=Loss(kind="full"), evaluation=Evaluation(microbatch=0),
     )  # fmt: skip
 
 

@@ -117,7 +117,8 @@ def _remark(one: Beside, say: Say) -> str:
 def _percent(share: float | None, say: Say) -> str:
     if share is None:
         return "-"
-    value = Decimal(str(round(share * 100, 2)))
+    # Adding 0 makes the zero of a small negative share a plain one.
+    value = Decimal(str(round(share * 100, 2) + 0))
     return f"{'+' if value > 0 else ''}{say.number(value, 2)} %"
 
 
