@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from capienza.api.ruling import rules as rules
     from capienza.api.signing import decision_document as decision_document
     from capienza.api.sizing import size as size
+    from capienza.api.tracing import beside_closed_form as beside_closed_form
     from capienza.api.tracing import trace as trace
     from capienza.api.validating import calibrate as calibrate
     from capienza.api.validating import validate as validate
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "alternatives": "alternating",
     "arithmetic": "calculator",
+    "beside_closed_form": "tracing",
     "calibrate": "validating",
     "card_check": "cards",
     "card_findings": "cards",

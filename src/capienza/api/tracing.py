@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from capienza.api.models import model_of
 from capienza.api.sizing import read_card
 from capienza.card.model import Card
-from capienza.errors import MissingPartError, UsageError, template
+from capienza.errors import InputError, MissingPartError, UsageError, template
 from capienza.files import check_place
 
 if TYPE_CHECKING:
+    from capienza.predict.training.beside import Comparison
     from capienza.trace.cards.trace import CardTrace
     from capienza.trace.tracker import Progress
 
@@ -79,3 +80,29 @@ def trace(
 
         keep_snapshot(found.prediction.traced.recording, 0, chosen, Path(snapshot))
     return found
+
+
+def beside_closed_form(card: str | os.PathLike[str] | Card, gpu: str, found: CardTrace) -> Comparison | None:
+    """A training's closed form beside its trace, phase by phase, with what is known of why they differ.
+
+    None for a generation, a run in main memory, or a training without a closed form; one that `size` refuses is a
+    cause without phases, as the trace stands all the same.
+    """
+    from capienza.api.sizing import size
+    from capienza.predict.training.beside import NOT_COVERED, Comparison, causes, compared
+
+    read = read_card(card)
+    if read.task != "fine-tuning" or gpu == "cpu":
+        return None
+    try:
+        sizing = size(read, gpu=gpu)
+    except InputError as error:
+        return Comparison((), (NOT_COVERED(why=error.message),))
+    training = sizing.training
+    if training is None:
+        return None
+    phases = compared(
+        sizing.ledger, found.prediction.ledger, training.passes, found.logits_by_phase, sizing.ledger.gpus[0]
+    )
+    why = causes(phases, training.recipe, found.release, found.left_out, training.notes)
+    return Comparison(phases, tuple(why))

@@ -43,8 +43,9 @@ def trace_command() -> None:
     "card",
     cls=Command,
     help="Build the program that a workload card asks for (a training or a generation by transformers), run it on fake "
-    "tensors, and say what a GPU would hold: allocated, reserved, and the smallest capacity, by phase and by module. "
-    "It needs no GPU and computes nothing.",
+    "tensors, and say what a GPU would hold: allocated, reserved, and the smallest capacity, by phase and by module; "
+    "of a training also what the closed form of `size` says, and where the two differ by more than 3 %. It needs no "
+    "GPU and computes nothing.",
 )
 @argument("card", metavar="CARD", help="A workload card.")
 @option("--gpu", metavar="NAME|cpu", required=True, help="The GPU that the program is told it runs on, or cpu.")
@@ -63,18 +64,19 @@ def card_command(
 ) -> None:
     """Run `capienza.api.trace` and show the result."""
     from capienza.api.sizing import read_card
-    from capienza.api.tracing import trace
+    from capienza.api.tracing import beside_closed_form, trace
     from capienza.cli.output import show, talking
     from capienza.report.traced import traced_data, traced_document
 
     read = read_card(card)
     with talking() as tell:
         found = trace(read, gpu, steps=steps or STEPS, settings=settings, snapshot=snapshot, progress=tell)
+    beside = beside_closed_form(read, gpu, found)
     show(
         form,
         as_json,
-        document=lambda say: traced_document(read.name, found, say),
-        data=lambda: traced_data(read.name, found),
+        document=lambda say: traced_document(read.name, found, say, beside),
+        data=lambda: traced_data(read.name, found, beside),
     )
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from capienza.i18n.translator import Say, mark
+from capienza.report.beside import beside_blocks, beside_data
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import ENTRY_LABELS, label
 from capienza.report.messages import message_data, sentence
@@ -13,6 +14,7 @@ from capienza.report.tool import TOOL
 from capienza.units import MIB
 
 if TYPE_CHECKING:
+    from capienza.predict.training.beside import Comparison
     from capienza.trace.cards.trace import CardTrace
     from capienza.trace.peak import GpuPeak, Prediction
 
@@ -27,8 +29,8 @@ FIGURES = (
 )
 
 
-def traced_data(name: str, found: CardTrace) -> dict[str, Any]:
-    """Every figure in bytes; null is unknown."""
+def traced_data(name: str, found: CardTrace, beside: Comparison | None = None) -> dict[str, Any]:
+    """Every figure in bytes; null is unknown. `beside`: a training's closed form, where it has one."""
     prediction = found.prediction
     return {
         "schema": TRACE_SCHEMA,
@@ -37,6 +39,7 @@ def traced_data(name: str, found: CardTrace) -> dict[str, Any]:
         "device": prediction.device,
         "total_bytes": prediction.total_bytes,
         "gpus": [_gpu_data(gpu) for gpu in prediction.gpus],
+        "closed_form": None if beside is None else beside_data(beside),
         "entries": [
             {
                 "name": entry.name,
@@ -88,8 +91,8 @@ def _gpu_data(gpu: GpuPeak) -> dict[str, Any]:
     }
 
 
-def traced_document(name: str, found: CardTrace, say: Say) -> Document:
-    """The figures, the phases, who holds the memory, and what was assumed."""
+def traced_document(name: str, found: CardTrace, say: Say, beside: Comparison | None = None) -> Document:
+    """The figures, the phases, who holds the memory, the closed form beside them, and what was assumed."""
     prediction = found.prediction
     blocks: list[Block] = [
         Heading(f"{name}: {prediction.device}", 1),
@@ -104,6 +107,8 @@ def traced_document(name: str, found: CardTrace, say: Say) -> Document:
     ]
     for gpu in prediction.gpus:
         blocks += _gpu_blocks(gpu, prediction, say)
+    if beside is not None:
+        blocks += beside_blocks(beside, say)
     blocks += _assumptions(found, say)
     return tuple(blocks)
 

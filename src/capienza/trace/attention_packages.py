@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from capienza.trace import attention_older
 from capienza.trace import attention_reasons as why
 from capienza.trace.attention import described
 from capienza.trace.attention_call import Call, Choice
@@ -70,6 +71,9 @@ def _changes(capability: tuple[int, int], on_choice: Report) -> Iterator[tuple[A
     """What is set to what: in the module that loads the packages, and in the class of all models."""
     loading, models = importlib.import_module(LOADING), importlib.import_module(MODELS)
     functions = {version: _functions(version, capability, on_choice) for version in (VERSION_2, VERSION_3)}
+    if attention_older.is_older(loading):
+        yield from attention_older.changes(loading, models, *functions[VERSION_2])
+        return
     load_before, dispatch_before = loading._lazy_imports, models.PreTrainedModel._flash_attn_can_dispatch
 
     def load(implementation: str | None, *rest: Any, **named: Any) -> Any:

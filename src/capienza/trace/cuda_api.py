@@ -43,7 +43,9 @@ LIBRARIES = frozenset(
 SMALLEST_SHARED_BYTES = 99 << 10
 """Shared memory that a block may ask for on compute capability 8.6, 8.9 and 12 (CUDA programming guide, technical
 specifications): the least of the cards since Ampere; others have 163 or 227 KiB."""
-GIVES_OUT_WORK = ("torch.distributed", "accelerate")
+GIVES_OUT_WORK = (
+    "torch.distributed", "accelerate", "transformers.training_args", "transformers.utils.import_utils",
+)  # fmt: skip
 
 
 class _Properties:

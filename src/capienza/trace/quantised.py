@@ -3,7 +3,8 @@
 Each operation of bitsandbytes for CUDA is a Python function that takes memory with `torch.empty` and then calls the
 native library. That function is run as it is, so that what it takes besides its result (a dequantised weight, int32
 products) is seen, and so is its choice between a fused kernel and dequantising, which asks for the card. The fake
-kernels that bitsandbytes registers show results alone. Seen with bitsandbytes 0.50.
+kernels that bitsandbytes registers show results alone. Seen with bitsandbytes 0.50. Before 0.46 it registered no
+operations: those functions are called directly, and meet the same silent library. Seen with 0.42 and 0.43.
 
 Paged optimizers keep their states in managed memory, which the driver moves between the host and the GPU and which the
 caching allocator does not count: here they lie on the host.
@@ -59,9 +60,27 @@ class _Silent(int):
         return _Silent()
 
 
+class _Functions(dict[str, tuple[_Silent, ...]]):
+    """Stands for a table of functions of the native library, which older releases make only beside a GPU."""
+
+    def __contains__(self, _name: object) -> bool:
+        return True
+
+    def __missing__(self, _name: str) -> tuple[_Silent, ...]:
+        return (_Silent(),) * 3
+
+
+TABLES = ("str2optimizer32bit", "str2optimizer8bit", "str2optimizer8bit_blockwise")
+
+
+def is_older() -> bool:
+    """Is the installed release one that registers no operations?"""
+    return importlib.util.find_spec(LIBRARY) is not None and importlib.util.find_spec(f"{LIBRARY}._ops") is None
+
+
 def kernels(tracker: Tracker) -> dict[Any, Callable[..., Any]]:
     """What runs the operations of bitsandbytes that take memory. Where there is none, their fake kernels do."""
-    if tracker.device_type != "cuda":
+    if tracker.device_type != "cuda" or is_older():
         return {}
     try:
         kernels = _kernels()
@@ -90,7 +109,12 @@ def changes() -> list[tuple[Any, str, Any]]:
     def nothing(*_args: object, **_kwargs: object) -> None:
         return None
 
+    direct: list[tuple[Any, str, Any]] = []
+    if is_older():
+        direct = [(functional, "lib", _Silent()), (functional, "get_ptr", _Silent())]
+        direct += [(functional, table, _Functions()) for table in TABLES]
     return [
+        *direct,
         # Quantiles of the first trace would be met by the next, which refuses fake tensors of another.
         (functional, "name2qmap", {}),
         (functional.GlobalPageManager.get_instance(), "paged_tensors", []),

@@ -12,6 +12,7 @@ import msgspec
 from capienza.allocator.settings import Settings
 from capienza.errors import Message
 from capienza.trace.cards.generation import Generation, shortened
+from capienza.trace.cards.logits import logits_by_phase
 from capienza.trace.cards.model import library, replaced
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.cards.training import Training
@@ -25,6 +26,10 @@ class CardTrace(msgspec.Struct, frozen=True):
     prediction: Prediction
     assumed: tuple[Message, ...]
     left_out: tuple[Message, ...]
+    release: str = ""
+    """Of transformers, whose program it is."""
+    logits_by_phase: dict[str, int] = {}
+    """Bytes of a training's logits at each phase's highest moment; empty where they cannot be told."""
 
 
 def trace_recipe(
@@ -53,7 +58,13 @@ def trace_recipe(
             )
     told = shortened(recipe) if recipe.task == "generation" else None
     other = replaced(recipe)
-    return CardTrace(found, recipe.assumed + ((other,) if other else ()), recipe.left_out + ((told,) if told else ()))
+    return CardTrace(
+        found,
+        recipe.assumed + ((other,) if other else ()),
+        recipe.left_out + ((told,) if told else ()),
+        release=str(library("transformers").__version__),
+        logits_by_phase=logits_by_phase(found, recipe) if recipe.task == "training" else {},
+    )
 
 
 @contextlib.contextmanager

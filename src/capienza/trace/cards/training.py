@@ -30,7 +30,7 @@ class Training:
         self.recipe, self.device, self.steps = recipe, device, steps
         self.model = _prepared(recipe, _loaded(recipe, device))
         self.model.train()
-        self.optimizer = _optimizer(recipe, [one for one in self.model.parameters() if one.requires_grad])
+        self.optimizer = _optimizer(recipe, self.model)
         self.scaler = torch.amp.GradScaler(device) if recipe.autocast == "float16" else None
         self.updates = 0
 
@@ -154,8 +154,8 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
     return model
 
 
-def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
-    name = recipe.optimizer
+def _optimizer(recipe: Recipe, model: Any) -> torch.optim.Optimizer:
+    name, parameters = recipe.optimizer, [one for one in model.parameters() if one.requires_grad]
     if name in ("adamw", "adamw_fused", "adamw_loop"):
         foreach = {"adamw": True, "adamw_loop": False}.get(name)
         return torch.optim.AdamW(parameters, foreach=foreach, fused=name == "adamw_fused")
@@ -180,7 +180,23 @@ def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
         "paged_lion_8bit": "PagedLion8bit",
         "paged_lion_32bit": "PagedLion32bit",
     }
-    made = getattr(optimizers, kinds[name])(parameters)
+    chosen: Any = getattr(optimizers, kinds[name])(parameters)
+    if name.endswith("8bit"):
+        chosen.mng = _with_wide_embeddings(optimizers.GlobalOptimManager, model)
+    made = chosen
+    return made
+
+
+def _with_wide_embeddings(manager: Any, model: Any) -> Any:
+    """What the Trainer asks of bitsandbytes: the states of an embedding stay in 32 bits (`create_optimizer`).
+
+    A manager of this optimizer's own: the common one would keep the model when the trace is over.
+    """
+    made = object.__new__(manager)
+    made.initialize()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):
+            made.register_module_override(module, "weight", {"optim_bits": 32})
     return made
 
 
