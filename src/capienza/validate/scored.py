@@ -17,7 +17,9 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     certain; the figures stand for reading, and enter no error. `word` is the prediction where the case died of memory.
     `rounding` is how far a logged figure may lie from the true one. `is_assumed`: the case does not state a setting
     that drives the figure, so the engine's default was taken; it stands behind the ceilings of such cases alone.
-    `kind` is what its ceiling is calibrated with, where that is not the name of the quantity.
+    `kind` is what its ceiling is calibrated with, where that is not the name of the quantity. Of a training,
+    `fixed` is what of the expected figure is known to the byte, `family` whose runs the case is one of, and
+    `is_uncompared` says that its kernels were compared with no trace.
     `parts` are the named figures that leave a total open, where the rest of it is fixed by the engine's budget.
     """
 
@@ -38,6 +40,9 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     word: Word | None = None
     is_assumed: bool = False
     kind: str = ""
+    fixed: float = 0.0
+    family: str = ""
+    is_uncompared: bool = False
     parts: tuple[tuple[str, float], ...] = ()
 
     @property
@@ -48,7 +53,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def calibrated_by(self) -> tuple[str, str]:
         """The engine and the quantity whose cases stand behind the ceiling."""
-        return ("training", self.kind) if self.kind else (self.engine, self.name)
+        return self.engine, self.kind or self.name
 
     @property
     def error(self) -> float | None:

@@ -1,0 +1,132 @@
+"""Which measured cases stand behind the ceiling of a training's figure.
+
+Legend: e what is expected, m what was measured; w the weights that stay on the GPU, known to the byte, where the figure
+is what is allocated at most, else 0.
+    r = (m - w) / (e - w) of one case. Of allocated peaks it stays the same from a model's shortest batch to its
+    longest, while m / e grows (decision 0016).
+    A ceiling is w + f (e - w), f the r that 95 % of the cases of a group stay below (`predict.calibration`).
+
+Groups, from the narrowest: framework and method, framework, method, all cases of the counter. The first with 19 cases
+is taken, which is the least number of which one is the case that 95 % stay below; a wider one holds the cases of the
+narrower, and its f is raised to the largest r of those that were too small. A family is the runs of one publisher: it
+weighs at most as much as all others of its group together. A training whose kernels were compared with no trace takes
+the largest f of all its groups.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from capienza.errors import Message, template
+from capienza.predict.calibration import ENOUGH_CASES, NO_CASES_FACTOR, Calibration, Kind, conformal
+
+OWN = template("training.cases-own", "{method} with {framework}")
+OF_FRAMEWORK = template("training.cases-framework", "trainings with {framework}")
+OF_METHOD = template("training.cases-method", "{method} with any framework")
+OF_COUNTER = template("training.cases-counter", "any method with any framework")
+OF_KIND = template("training.cases-kind", "such runs")
+OF_DEVICE = template("training.cases-device", "the driver's readings of any training")
+UNCOMPARED = template(
+    "training.cases-uncompared", "{group}, of all groups the widest: its kernels were compared with no trace"
+)
+ENOUGH = template("training.cases-enough", "95 % of {cases} measured cases ({group}; publishers: {families}) lie below")
+FEW = template(
+    "training.cases-few",
+    "of only {cases} measured cases ({group}; publishers: {families}) the largest, and a share of their spread:",
+)
+
+
+DEVICE_READINGS = ("training.device_peak", "rl.training", "rl.generation", "multi_gpu.device_peak")
+"""Kinds of one counter, the driver's, by whom they were read."""
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """The factor of a figure, and what stands behind it: how many cases and families of which group."""
+
+    value: float
+    cases: int = 0
+    families: int = 0
+    group: Message | None = None
+    is_assumed: bool = False
+
+    def told(self) -> Message:
+        """What stands behind the factor, as the beginning of a sentence that goes on with it."""
+        group = self.group or OF_KIND()
+        named = UNCOMPARED(group=group) if self.is_assumed else group
+        how = ENOUGH if self.cases >= ENOUGH_CASES else FEW
+        return how(cases=self.cases, families=self.families, group=named)
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Kinds of cases by the first words of their names. `framework` empty: any."""
+
+    name: Message
+    quantities: tuple[str, ...]
+    framework: str = ""
+
+    def holds(self, kind: Kind) -> bool:
+        """Is it one of the group's?"""
+        is_own = self.framework in ("", kind.engine)
+        return is_own and any(f"{kind.quantity}.".startswith(f"{start}.") for start in self.quantities)
+
+
+def groups_of(framework: str, quantity: str) -> Iterator[Group]:
+    """The groups of a figure, from the narrowest; `quantity` is "training.COUNTER.METHOD", or a name without method."""
+    if quantity.count(".") < 2:
+        yield Group(OF_KIND(), (quantity,))
+        yield Group(OF_DEVICE(), DEVICE_READINGS)
+        return
+    counter, _, method = quantity.rpartition(".")
+    yield Group(OWN(method=method, framework=framework), (quantity,), framework)
+    yield Group(OF_FRAMEWORK(framework=framework), (counter,), framework)
+    yield Group(OF_METHOD(method=method), (quantity,))
+    yield Group(OF_COUNTER(), (counter,))
+    if counter in DEVICE_READINGS:
+        yield Group(OF_DEVICE(), DEVICE_READINGS)
+
+
+def behind(
+    calibration: Calibration,
+    framework: str,
+    quantity: str,
+    *,
+    is_assumed: bool = False,
+    without_model: str = "",
+    without_family: str = "",
+) -> Behind:
+    """The factor of a figure of a framework's trainings; `NO_CASES_FACTOR` where nobody measured one.
+
+    `without_...` leaves out the cases of a model or family, to be scored on what the calibration does not know.
+    """
+    found, least = Behind(NO_CASES_FACTOR), 1.0
+    for group in groups_of(framework, quantity):
+        cases = [
+            (kind.family, ratio.value)
+            for kind in calibration.kinds
+            if group.holds(kind) and (not without_family or kind.family != without_family)
+            for ratio in kind.ratios
+            if ratio.model != without_model
+        ]
+        if not cases:
+            continue
+        one = _of(cases, group.name)
+        if not is_assumed or not found.cases or one.value > found.value:
+            found = msgspec.structs.replace(one, is_assumed=is_assumed)
+        if len(cases) >= ENOUGH_CASES and not is_assumed:
+            break
+        least = max(least, max(value for _, value in cases))
+    return msgspec.structs.replace(found, value=max(found.value, least))
+
+
+def _of(cases: Sequence[tuple[str, float]], name: Message) -> Behind:
+    sizes = Counter(family for family, _ in cases)
+    weights = [_weight(sizes[family], len(cases)) for family, _ in cases]
+    return Behind(conformal([value for _, value in cases], weights), len(cases), len(sizes), name)
+
+
+def _weight(own: int, total: int) -> float:
+    """Of one case of a family of `own` among `total`: the family never outweighs the others; alone it counts whole."""
+    return 1.0 if own == total else min(1.0, (total - own) / own)
