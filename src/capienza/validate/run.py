@@ -39,7 +39,11 @@ def calibrated(row: Scored, calibration: Calibration) -> Scored:
         added = sum(part * (calibration.factor(row.engine, name, row.model).value - 1) for name, part in row.parts)
         return msgspec.structs.replace(row, ceiling=row.expected + added)
     if row.kind:
-        return msgspec.structs.replace(row, ceiling=training_ceiling(row, calibration, without_model=row.model))
+        return msgspec.structs.replace(
+            row,
+            ceiling=training_ceiling(row, row.expected, calibration, without_model=row.model),
+            elsewhere=training_ceiling(row, row.expected, calibration, without_family=row.family),
+        )
     engine, name = row.calibrated_by
     kind = name + UNSTATED if row.is_assumed else name
     factor = calibration.factor(engine, kind, without=row.model)
@@ -47,11 +51,9 @@ def calibrated(row: Scored, calibration: Calibration) -> Scored:
 
 
 def training_ceiling(
-    row: Scored, calibration: Calibration, *, without_model: str = "", without_family: str = ""
-) -> float | None:
+    row: Scored, expected: float, calibration: Calibration, *, without_model: str = "", without_family: str = ""
+) -> float:
     """The ceiling of a training's figure from the cases of other models, or of other families."""
-    if row.expected is None:
-        return None
     factor = behind(
         calibration,
         row.engine,
@@ -60,7 +62,7 @@ def training_ceiling(
         without_model=without_model,
         without_family=without_family,
     ).value
-    return row.expected + (row.expected - row.fixed) * (factor - 1)
+    return expected + (expected - row.fixed) * (factor - 1)
 
 
 def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibration:

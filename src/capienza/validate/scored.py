@@ -18,8 +18,8 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     `rounding` is how far a logged figure may lie from the true one. `is_assumed`: the case does not state a setting
     that drives the figure, so the engine's default was taken; it stands behind the ceilings of such cases alone.
     `kind` is what its ceiling is calibrated with, where that is not the name of the quantity. Of a training,
-    `fixed` is what of the expected figure is known to the byte, `family` whose runs the case is one of, and
-    `is_uncompared` says that its kernels were compared with no trace.
+    `fixed` is what of the expected figure is known to the byte, `family` whose runs the case is one of, `elsewhere` its
+    ceiling from other families' cases alone, and `is_uncompared` says that its kernels were compared with no trace.
     `parts` are the named figures that leave a total open, where the rest of it is fixed by the engine's budget.
     """
 
@@ -42,6 +42,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     fixed: float = 0.0
     family: str = ""
+    elsewhere: float | None = None
     is_uncompared: bool = False
     parts: tuple[tuple[str, float], ...] = ()
 
@@ -49,6 +50,11 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The quantity without the device it is on."""
         return self.quantity.partition("@")[0]
+
+    @property
+    def method(self) -> str:
+        """Of a training: full, lora, qlora, ...; else empty."""
+        return self.kind.rpartition(".")[2] if self.kind.count(".") > 1 else ""
 
     @property
     def calibrated_by(self) -> tuple[str, str]:
@@ -65,6 +71,14 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_covered(self) -> bool | None:
         """Does the measured figure lie in the range, as far as it was logged? None where nothing is compared."""
-        if self.status != "scored" or self.ceiling is None or not isinstance(self.measured, int | float):
+        return self._is_below(self.ceiling)
+
+    @property
+    def is_covered_elsewhere(self) -> bool | None:
+        """The same with the ceiling from other families' cases."""
+        return self._is_below(self.elsewhere)
+
+    def _is_below(self, ceiling: float | None) -> bool | None:
+        if self.status != "scored" or ceiling is None or not isinstance(self.measured, int | float):
             return None
-        return (self.floor or 0) - self.rounding <= self.measured <= self.ceiling + self.rounding
+        return (self.floor or 0) - self.rounding <= self.measured <= ceiling + self.rounding
