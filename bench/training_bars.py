@@ -145,7 +145,8 @@ def _ceilings(rows: Sequence[Scored]) -> Iterator[Bar]:
 
 
 def _floors(rows: Sequence[Scored]) -> Iterator[Bar]:
-    above = [r.id for r in rows if r.status == "scored" and isinstance(r.measured, float) and (r.floor or 0) > r.measured]
+    compared = [row for row in rows if row.status == "scored" and isinstance(row.measured, float)]
+    above = [row.id for row in compared if (row.floor or 0) > float(row.measured or 0)]
     yield Bar("floors above a measured figure", "none", ", ".join(above) or "none", not above)
 
 

@@ -40,7 +40,7 @@ def factor_of(counter: str, recipe: Recipe, is_assumed: bool) -> Behind:
 
 
 def widened(
-    made: Sequence[Entry], weights_bytes: int, recipe: Recipe, phases: Phases, device: str, *, is_assumed: bool
+    made: Sequence[Entry], weights_bytes: int, recipe: Recipe, phases: Phases, device: str, *, is_assumed: bool = False
 ) -> list[Entry]:
     """The entries of one GPU with their ceilings, and the spread of each phase; weights stand beside them.
 

@@ -128,5 +128,6 @@ def _of(cases: Sequence[tuple[str, float]], name: Message) -> Behind:
 
 
 def _weight(own: int, total: int) -> float:
-    """Of one case of a family of `own` among `total`: the family never outweighs the others; alone it counts whole."""
-    return 1.0 if own == total else min(1.0, (total - own) / own)
+    """Of one case of a family of `own` among `total`; alone it counts whole, and 19 cases stay 19."""
+    others = total - own
+    return min(1.0, max(others, ENOUGH_CASES - others) / own) if others else 1.0
