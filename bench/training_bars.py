@@ -1,22 +1,23 @@
 """Each bar of training memory with its figure of today, and whether it is met.
 
-python bench/training_bars.py [--shared FOLDER] [--without-profiles]
+python bench/training_bars.py [--shared FOLDER] [--without-profiles] [--page docs/explanation/training-accuracy.md]
 
 Reads the shared cases: training.jsonl, AgileRL's curated profiles, Sailor's table. Ceilings are those that these rows
 give today, each from the cases of other models; whether they are the shipped ones is the last line. Some three minutes
-on two cores, half a minute without the profiles. Exit code 1 when a bar is missed.
+on two cores, half a minute without the profiles. With `--page` the figures of that page are written anew. Exit code 1
+when a bar is missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from training_figures import write
 
 from capienza.api.sizing import size
 from capienza.ledger.entry import Entry
@@ -35,6 +36,7 @@ COVER = (0.93, 0.98)
 MOST_WIDTH = 0.10
 MOST_MS = 5.0
 ROUNDS = 9
+VERDICTS = {True: "met", False: "MISSED", None: "-"}
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -51,6 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--without-profiles", action="store_true", help="leave out AgileRL and Sailor")
+    parser.add_argument("--page", type=Path, help="write the figures into this page")
     options = parser.parse_args()
     rows = list(_rows(options.shared, not options.without_profiles))
     today = calibration_of(rows, {})
@@ -58,9 +61,11 @@ def main() -> int:
     bars = [*_errors(rows), *_deaths(rows), *_ceilings(rows), *_floors(rows), *_qlora(), *_speed()]
     width = max(len(bar.name) for bar in bars)
     for bar in bars:
-        verdict = {True: "met", False: "MISSED", None: "-"}[bar.is_met]
-        print(f"{bar.name:{width}}  {verdict:6}  {bar.found}   (asked: {bar.asked})")
-    print(_age(today, shipped()))
+        print(f"{bar.name:{width}}  {VERDICTS[bar.is_met]:6}  {bar.found}   (asked: {bar.asked})")
+    age = _age(today, shipped())
+    print(age)
+    if options.page:
+        write(options.page, [(bar.name, bar.asked, bar.found, VERDICTS[bar.is_met]) for bar in bars], rows, age)
     return 1 if any(bar.is_met is False for bar in bars) else 0
 
 
@@ -199,8 +204,7 @@ def _age(today: Calibration, known: Calibration) -> str:
     same = {kind for kind in known.kinds if (kind.engine, kind.quantity, kind.family) in names} == set(today.kinds)
     if same:
         return f"the shipped ceilings ({known.date}) are these"
-    off = [statistics.median(r.value for r in kind.ratios) for kind in today.kinds]
-    return f"the shipped ceilings ({known.date}) are others: run scripts/calibrate ({len(off)} kinds)"
+    return f"the shipped ceilings ({known.date}) are others: run scripts/calibrate"
 
 
 if __name__ == "__main__":
