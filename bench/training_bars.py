@@ -200,8 +200,10 @@ def _least_ms(call: Callable[[], object]) -> float:
 
 def _age(today: Calibration, known: Calibration) -> str:
     """Are the shipped ceilings those of these rows?"""
-    names = {(kind.engine, kind.quantity, kind.family) for kind in today.kinds}
-    same = {kind for kind in known.kinds if (kind.engine, kind.quantity, kind.family) in names} == set(today.kinds)
+    names = {(kind.engine, kind.quantity, kind.family, kind.kernels) for kind in today.kinds}
+    same = {kind for kind in known.kinds if (kind.engine, kind.quantity, kind.family, kind.kernels) in names} == set(
+        today.kinds
+    )
     if same:
         return f"the shipped ceilings ({known.date}) are these"
     return f"the shipped ceilings ({known.date}) are others: run scripts/calibrate"

@@ -34,11 +34,12 @@ class Ratio(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The cases of one engine and quantity. `family`: whose runs they are, where many of one publisher stand in."""
+    """The cases of one engine and quantity; of trainings `family` is whose runs they are, `kernels` whose code ran."""
 
     engine: str
     quantity: str
     family: str = ""
+    kernels: str = ""
     ratios: tuple[Ratio, ...]
 
 

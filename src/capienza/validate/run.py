@@ -58,6 +58,7 @@ def training_ceiling(
         calibration,
         row.engine,
         row.kind,
+        kernels=row.kernels,
         is_assumed=row.is_uncompared,
         without_model=without_model,
         without_family=without_family,
@@ -70,7 +71,7 @@ def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibrati
 
     A row that does not state what drives its figure stands behind the ceilings of such rows alone.
     """
-    found: dict[tuple[str, str, str], list[Ratio]] = {}
+    found: dict[tuple[str, str, str, str], list[Ratio]] = {}
     has_unstated = {row.calibrated_by for row in rows if row.is_assumed and not row.kind}
     for row in rows:
         if row.status != "scored" or row.error is None or not row.expected or row.floor == row.expected or row.parts:
@@ -81,13 +82,13 @@ def calibration_of(rows: Sequence[Scored], sources: dict[str, str]) -> Calibrati
         ratio = Ratio(row.model, round(off, 6))
         engine, name = row.calibrated_by
         if row.kind or not row.is_assumed:
-            found.setdefault((engine, name, row.family), []).append(ratio)
+            found.setdefault((engine, name, row.family, row.kernels), []).append(ratio)
         if (engine, name) in has_unstated:
-            found.setdefault((engine, name + UNSTATED, row.family), []).append(ratio)
+            found.setdefault((engine, name + UNSTATED, row.family, row.kernels), []).append(ratio)
     return Calibration(
         sources=dict(sorted(sources.items())),
         kinds=tuple(
-            Kind(engine=engine, quantity=quantity, family=family, ratios=tuple(sorted(ratios)))
-            for (engine, quantity, family), ratios in sorted(found.items())
+            Kind(engine=engine, quantity=quantity, family=family, kernels=kernels, ratios=tuple(sorted(ratios)))
+            for (engine, quantity, family, kernels), ratios in sorted(found.items())
         ),
     )

@@ -19,7 +19,8 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     that drives the figure, so the engine's default was taken; it stands behind the ceilings of such cases alone.
     `kind` is what its ceiling is calibrated with, where that is not the name of the quantity. Of a training,
     `fixed` is what of the expected figure is known to the byte, `family` whose runs the case is one of, `elsewhere` its
-    ceiling from other families' cases alone, and `is_uncompared` says that its kernels were compared with no trace.
+    ceiling from other families' cases alone, `kernels` whose code ran, and `is_uncompared` says that it was compared
+    with no trace.
     `parts` are the named figures that leave a total open, where the rest of it is fixed by the engine's budget.
     """
 
@@ -42,6 +43,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     fixed: float = 0.0
     family: str = ""
+    kernels: str = ""
     elsewhere: float | None = None
     is_uncompared: bool = False
     parts: tuple[tuple[str, float], ...] = ()

@@ -178,6 +178,7 @@ def _most_bytes(case: Case, entry: Scored, context: float) -> float:
                 shipped(),
                 entry.engine,
                 entry.kind.replace("oom", kind),
+                kernels=entry.kernels,
                 is_assumed=not found.is_compared,
                 without_model=entry.model,
             )
@@ -201,4 +202,5 @@ def _entry(case: Case, kind: str, measured: float | str | None, reason: Message 
         reason=str(reason or ""),
         kind=f"training.{LIKE.get(kind, kind)}.{recipe.method if recipe is not None else '?'}",
         family=family_of(row),
+        kernels=recipe.kernels if recipe is not None else "",
     )

@@ -31,12 +31,12 @@ CASES = "calibration.json, written by capienza calibrate"
 
 
 def factor_of(counter: str, recipe: Recipe, is_assumed: bool) -> Behind:
-    """Ceiling over expected of a counter, for trainings of this framework and method."""
+    """Ceiling over expected of a counter, for trainings of this framework, with these kernels, of this method."""
     preference = recipe.preference
     if counter == DEVICE and preference is not None and preference.rollout == "vllm_colocate":
         return behind(shipped(), recipe.framework, "rl.training", is_assumed=is_assumed)
     quantity = f"training.{counter}.{recipe.method}"
-    return behind(shipped(), recipe.framework, quantity, is_assumed=is_assumed)
+    return behind(shipped(), recipe.framework, quantity, kernels=recipe.kernels, is_assumed=is_assumed)
 
 
 def widened(

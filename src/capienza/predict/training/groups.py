@@ -6,11 +6,12 @@ is what is allocated at most, else 0.
     longest, while m / e grows (decision 0016).
     A ceiling is w + f (e - w), f the r that 95 % of the cases of a group stay below (`predict.calibration`).
 
-Groups, from the narrowest: framework and method, framework, method, all cases of the counter. The first with 19 cases
-is taken, which is the least number of which one is the case that 95 % stay below; a wider one holds the cases of the
-narrower, and its f is raised to the largest r of those that were too small. A family is the runs of one publisher: it
-weighs at most as much as all others of its group together. A training whose kernels were compared with no trace takes
-the largest f of all its groups.
+Groups, from the narrowest: framework, kernels and method; framework and kernels; framework and method; framework;
+method; all cases of the counter. The first with 10 cases of 4 models is taken; where it is not the narrowest, its f is
+raised to the largest r of the narrower ones.
+Weights: cases of one model resemble each other, so k of them count as the square root of k, between one and k. A family
+is the runs of one publisher: it weighs at most as much as all others of its group together.
+A training whose kernels were compared with no trace takes the largest f of all its groups.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import msgspec
 from capienza.errors import Message, template
 from capienza.predict.calibration import ENOUGH_CASES, NO_CASES_FACTOR, Calibration, Kind, conformal
 
+OWN_KERNELS = template("training.cases-own-kernels", "{method} with {framework} and kernels of {kernels}")
+OF_KERNELS = template("training.cases-kernels", "trainings with {framework} and kernels of {kernels}")
 OWN = template("training.cases-own", "{method} with {framework}")
 OF_FRAMEWORK = template("training.cases-framework", "trainings with {framework}")
 OF_METHOD = template("training.cases-method", "{method} with any framework")
@@ -32,23 +35,41 @@ OF_DEVICE = template("training.cases-device", "the driver's readings of any trai
 UNCOMPARED = template(
     "training.cases-uncompared", "{group}, of all groups the widest: its kernels were compared with no trace"
 )
-ENOUGH = template("training.cases-enough", "95 % of {cases} measured cases ({group}; publishers: {families}) lie below")
+ENOUGH = template(
+    "training.cases-enough",
+    "95 % of {cases} measured cases ({group}; models: {models}, publishers: {families}) lie below",
+)
 FEW = template(
     "training.cases-few",
-    "of only {cases} measured cases ({group}; publishers: {families}) the largest, and a share of their spread:",
+    "of only {cases} measured cases ({group}; models: {models}, publishers: {families}) the largest, and a share of "
+    "their spread:",
 )
 
 
+LEAST_CASES, LEAST_MODELS = 10, 4
 DEVICE_READINGS = ("training.device_peak", "rl.training", "rl.generation", "multi_gpu.device_peak")
 """Kinds of one counter, the driver's, by whom they were read."""
 
 
+class Case(msgspec.Struct, frozen=True):
+    """One measured case: r, and whose model and runs it is of."""
+
+    value: float
+    model: str
+    family: str
+
+
 class Behind(msgspec.Struct, frozen=True):
-    """The factor of a figure, and what stands behind it: how many cases and families of which group."""
+    """The factor of a figure, and what stands behind it: how many cases, models and families of which group.
+
+    `weight` is what the cases weigh together: with less than 19 none of them is the one that 95 % stay below.
+    """
 
     value: float
     cases: int = 0
+    models: int = 0
     families: int = 0
+    weight: float = 0.0
     group: Message | None = None
     is_assumed: bool = False
 
@@ -56,30 +77,40 @@ class Behind(msgspec.Struct, frozen=True):
         """What stands behind the factor, as the beginning of a sentence that goes on with it."""
         group = self.group or OF_KIND()
         named = UNCOMPARED(group=group) if self.is_assumed else group
-        how = ENOUGH if self.cases >= ENOUGH_CASES else FEW
-        return how(cases=self.cases, families=self.families, group=named)
+        how = ENOUGH if self.weight >= ENOUGH_CASES else FEW
+        return how(cases=self.cases, models=self.models, families=self.families, group=named)
+
+    @property
+    def is_enough(self) -> bool:
+        """Is no wider group needed?"""
+        return self.cases >= LEAST_CASES and self.models >= LEAST_MODELS
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Kinds of cases by the first words of their names. `framework` empty: any."""
+    """Kinds of cases by the first words of their names. `framework` or `kernels` empty: any."""
 
     name: Message
     quantities: tuple[str, ...]
     framework: str = ""
+    kernels: str = ""
 
     def holds(self, kind: Kind) -> bool:
         """Is it one of the group's?"""
-        is_own = self.framework in ("", kind.engine)
+        is_own = self.framework in ("", kind.engine) and self.kernels in ("", kind.kernels)
         return is_own and any(f"{kind.quantity}.".startswith(f"{start}.") for start in self.quantities)
 
 
-def groups_of(framework: str, quantity: str) -> Iterator[Group]:
+def groups_of(framework: str, quantity: str, kernels: str = "") -> Iterator[Group]:
     """The groups of a figure, from the narrowest; `quantity` is "training.COUNTER.METHOD", or a name without method."""
     if quantity.count(".") < 2:
         yield Group(OF_KIND(), (quantity,))
         yield Group(OF_DEVICE(), DEVICE_READINGS)
         return
     counter, _, method = quantity.rpartition(".")
+    if kernels:
+        words = {"framework": framework, "kernels": kernels}
+        yield Group(OWN_KERNELS(method=method, **words), (quantity,), framework, kernels)
+        yield Group(OF_KERNELS(**words), (counter,), framework, kernels)
     yield Group(OWN(method=method, framework=framework), (quantity,), framework)
     yield Group(OF_FRAMEWORK(framework=framework), (counter,), framework)
     yield Group(OF_METHOD(method=method), (quantity,))
@@ -93,6 +124,7 @@ def behind(
     framework: str,
     quantity: str,
     *,
+    kernels: str = "",
     is_assumed: bool = False,
     without_model: str = "",
     without_family: str = "",
@@ -102,9 +134,9 @@ def behind(
     `without_...` leaves out the cases of a model or family, to be scored on what the calibration does not know.
     """
     found, least = Behind(NO_CASES_FACTOR), 1.0
-    for group in groups_of(framework, quantity):
+    for group in groups_of(framework, quantity, kernels):
         cases = [
-            (kind.family, ratio.value)
+            Case(ratio.value, ratio.model, kind.family)
             for kind in calibration.kinds
             if group.holds(kind) and (not without_family or kind.family != without_family)
             for ratio in kind.ratios
@@ -115,19 +147,33 @@ def behind(
         one = _of(cases, group.name)
         if not is_assumed or not found.cases or one.value > found.value:
             found = msgspec.structs.replace(one, is_assumed=is_assumed)
-        if len(cases) >= ENOUGH_CASES and not is_assumed:
+        if one.is_enough and not is_assumed:
             break
-        least = max(least, max(value for _, value in cases))
+        least = max(least, max(case.value for case in cases))
     return msgspec.structs.replace(found, value=max(found.value, least))
 
 
-def _of(cases: Sequence[tuple[str, float]], name: Message) -> Behind:
-    sizes = Counter(family for family, _ in cases)
-    weights = [_weight(sizes[family], len(cases)) for family, _ in cases]
-    return Behind(conformal([value for _, value in cases], weights), len(cases), len(sizes), name)
+def _of(cases: Sequence[Case], name: Message) -> Behind:
+    weights = _weights(cases)
+    return Behind(
+        conformal([case.value for case in cases], weights),
+        cases=len(cases),
+        models=len({case.model for case in cases}),
+        families=len({case.family for case in cases}),
+        weight=sum(weights),
+        group=name,
+    )
 
 
-def _weight(own: int, total: int) -> float:
-    """Of one case of a family of `own` among `total`; alone it counts whole, and 19 cases stay 19."""
-    others = total - own
-    return min(1.0, max(others, ENOUGH_CASES - others) / own) if others else 1.0
+def _weights(cases: Sequence[Case]) -> list[float]:
+    """What each case weighs; a family alone in its group weighs whole, and what weighs 19 is not made less."""
+    of_model = Counter(case.model for case in cases)
+    own: dict[str, float] = {}
+    for case in cases:
+        own[case.family] = own.get(case.family, 0.0) + of_model[case.model] ** -0.5
+    total = sum(own.values())
+    shares = {
+        family: 1.0 if len(own) == 1 else min(1.0, max(total - weight, ENOUGH_CASES - total + weight) / weight)
+        for family, weight in own.items()
+    }
+    return [of_model[case.model] ** -0.5 * shares[case.family] for case in cases]
