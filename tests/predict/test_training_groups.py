@@ -68,6 +68,8 @@ def test_kernels_of_ones_own_come_first() -> None:
         kind("trl", "lora", [1.2] * 30, kernels="foak"),
     )
     assert [asked(plain, fused, kernels=one).value for one in ("transformers", "foak", "liger")] == [1.01, 1.2, 1.2]
+    assert code(asked(plain, fused, kernels="foak", framework="transformers")) == "kernels-method"
+    assert asked(plain, fused, kernels="foak", framework="transformers", method="full").value == 1.2
     few = kind("trl", "lora", [1.02], kernels="transformers"), kind("trl", "full", [1.01] * 30, kernels="transformers")
     assert code(asked(*few, fused, kernels="transformers")) == "kernels"
     assert asked(*few, fused, kernels="transformers").value == 1.02

@@ -6,9 +6,10 @@ is what is allocated at most, else 0.
     longest, while m / e grows (decision 0016).
     A ceiling is w + f (e - w), f the r that 95 % of the cases of a group stay below (`predict.calibration`).
 
-Groups, from the narrowest: framework, kernels and method; framework and kernels; framework and method; framework;
-method; all cases of the counter. The first with 10 cases of 4 models is taken; where it is not the narrowest, its f is
-raised to the largest r of the narrower ones.
+Groups: framework, kernels and method; framework and kernels; kernels and method; kernels; framework and method;
+framework; method; all cases of the counter. Kernels come first since they decide what a pass holds, whoever runs them.
+The first with 10 cases of 4 models is taken; if it is not the first of all, its f is raised to the largest r of those
+before it.
 Weights: cases of one model resemble each other, so k of them count as the square root of k, between one and k. A family
 is the runs of one publisher: it weighs at most as much as all others of its group together.
 A training whose kernels were compared with no trace takes the largest f of all its groups.
@@ -26,6 +27,8 @@ from capienza.predict.calibration import ENOUGH_CASES, NO_CASES_FACTOR, Calibrat
 
 OWN_KERNELS = template("training.cases-own-kernels", "{method} with {framework} and kernels of {kernels}")
 OF_KERNELS = template("training.cases-kernels", "trainings with {framework} and kernels of {kernels}")
+OF_KERNELS_METHOD = template("training.cases-kernels-method", "{method} with kernels of {kernels} and any framework")
+OF_ANY_KERNELS = template("training.cases-any-kernels", "trainings with kernels of {kernels} and any framework")
 OWN = template("training.cases-own", "{method} with {framework}")
 OF_FRAMEWORK = template("training.cases-framework", "trainings with {framework}")
 OF_METHOD = template("training.cases-method", "{method} with any framework")
@@ -111,6 +114,8 @@ def groups_of(framework: str, quantity: str, kernels: str = "") -> Iterator[Grou
         words = {"framework": framework, "kernels": kernels}
         yield Group(OWN_KERNELS(method=method, **words), (quantity,), framework, kernels)
         yield Group(OF_KERNELS(**words), (counter,), framework, kernels)
+        yield Group(OF_KERNELS_METHOD(method=method, kernels=kernels), (quantity,), kernels=kernels)
+        yield Group(OF_ANY_KERNELS(kernels=kernels), (counter,), kernels=kernels)
     yield Group(OWN(method=method, framework=framework), (quantity,), framework)
     yield Group(OF_FRAMEWORK(framework=framework), (counter,), framework)
     yield Group(OF_METHOD(method=method), (quantity,))
