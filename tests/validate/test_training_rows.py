@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from training_at_hand import LLAMA_3_8B, case, reading, training_cases
 
 from capienza.errors import InputError
+from capienza.predict.calibration import Calibration, Kind, Ratio
 from capienza.validate import training_rows
 from capienza.validate.run import calibration_of
 from capienza.validate.training_figures import Figures
@@ -207,6 +208,9 @@ def test_lengths_do_not_matter_before_training(predicted: dict) -> None:
 
 @pytest.mark.parametrize(("peak", "word"), [(90e9, "overflow"), (10e9, "fit"), (80e9, "borderline")])
 def test_a_run_that_died_is_held_against_the_card(monkeypatch: pytest.MonkeyPatch, peak: float, word: str) -> None:
+    ratios = tuple(Ratio(f"m{number}", 1.2) for number in range(40))
+    known = Calibration(kinds=(Kind(engine="any", quantity="training.allocated_peak.lora", ratios=ratios),))
+    monkeypatch.setattr(training_rows, "shipped", lambda: known)
     figures = Figures({"allocated_peak": peak, "device_context": 5e8}, {})
     monkeypatch.setattr(training_rows, "figures", lambda *_: figures)
     (entry,) = training_row(case(outcome="oom"))
