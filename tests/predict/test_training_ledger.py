@@ -122,7 +122,11 @@ def test_what_an_allocator_gives_back_is_no_overflow():
     assert fit_word(Total(amount, cached_bytes=MIB), capacity, 0) == "borderline"
 
 
-def test_without_a_measured_case_the_ceiling_is_twice_what_is_not_exact():
+def test_without_a_measured_case_the_ceiling_is_twice_what_is_not_exact(monkeypatch):
+    from capienza.predict.calibration import Calibration
+    from capienza.predict.training import ceilings
+
+    monkeypatch.setattr(ceilings, "shipped", Calibration)
     _, ledger = ledger_of(with_adapters())
     spread = {entry.phases[0]: entry for entry in ledger.entries if entry.name == "measured_spread"}
     open_bytes = sum(
@@ -255,13 +259,20 @@ def test_measured_cases_of_the_method_set_the_ceilings(monkeypatch):
 
     def kind(counter, value):
         ratios = tuple(Ratio(f"m{n}", value) for n in range(40))
-        return Kind(engine="training", quantity=f"training.{counter}.lora", ratios=ratios)
+        return Kind(engine="transformers", quantity=f"training.{counter}.lora", ratios=ratios)
 
     known = Calibration(kinds=(kind("allocated_peak", 1.1), kind("reserved_peak", 1.3), kind("device_peak", 1.5)))
     monkeypatch.setattr(ceilings, "shipped", lambda: known)
-    _, ledger = ledger_of(with_adapters(), GpuFacts(name="l4"))
+    answer, ledger = ledger_of(with_adapters(), GpuFacts(name="l4"))
+    weights, beyond = answer.resident.base.weights_bytes, []
     for one in counters_of(ledger, "gpu:0"):
-        allocated, reserved = one.allocated.amount, one.reserved.amount
-        assert allocated.ceiling == pytest.approx(1.1 * allocated.expected, abs=2)
+        allocated, reserved, on_device = one.allocated.amount, one.reserved.amount, one.on_device.amount
+        assert allocated.ceiling == pytest.approx(weights + 1.1 * (allocated.expected - weights), abs=2)
         cached = reserved.expected - allocated.expected
         assert reserved.ceiling == pytest.approx(max(1.3 * reserved.expected, allocated.ceiling + cached), abs=2)
+        beyond.append(on_device.ceiling - 1.5 * on_device.expected)
+    # The context is one entry in all phases: it takes what the fullest phase leaves open.
+    assert min(beyond) == pytest.approx(0, abs=2)
+    assert max(beyond) > 0
+    told = {entry.name: entry.formula.code for entry in ledger.entries if entry.name in ("cached", "context")}
+    assert told == {"cached": "training.formula-ceiling", "context": "training.formula-ceiling"}

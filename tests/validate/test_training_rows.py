@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from training_at_hand import LLAMA_3_8B, case, reading, training_cases
 
 from capienza.errors import InputError
+from capienza.predict.calibration import Calibration, Kind, Ratio
 from capienza.recipe.recipe import Lengths
 from capienza.validate import training_rows
 from capienza.validate.run import calibration_of
@@ -269,6 +270,9 @@ def test_lengths_do_not_matter_before_training(predicted: dict) -> None:
 
 @pytest.mark.parametrize(("peak", "word"), [(90e9, "overflow"), (10e9, "fit"), (80e9, "borderline")])
 def test_a_run_that_died_is_held_against_the_card(monkeypatch: pytest.MonkeyPatch, peak: float, word: str) -> None:
+    ratios = tuple(Ratio(f"m{number}", 1.2) for number in range(40))
+    known = Calibration(kinds=(Kind(engine="any", quantity="training.allocated_peak.lora", ratios=ratios),))
+    monkeypatch.setattr(training_rows, "shipped", lambda: known)
     figures = Figures({"allocated_peak": peak, "device_context": 5e8}, {})
     monkeypatch.setattr(training_rows, "figures", lambda *_: figures)
     (entry,) = training_row(case(outcome="oom"))
@@ -278,7 +282,10 @@ def test_a_run_that_died_is_held_against_the_card(monkeypatch: pytest.MonkeyPatc
 def test_ceilings_are_of_a_counter_and_a_method(predicted: dict) -> None:
     rows = [*training_row(case()), *training_row(case(method="full", lora=None, model="Llama-3-8B other"))]
     kinds = {(kind.engine, kind.quantity) for kind in calibration_of(rows, {}).kinds}
-    assert kinds == {("training", "training.allocated_peak.lora"), ("training", "training.allocated_peak.full")}
+    frameworks = {row.engine for row in rows}
+    assert len(frameworks) == 1
+    assert {engine for engine, _ in kinds} == frameworks
+    assert {quantity for _, quantity in kinds} == {"training.allocated_peak.lora", "training.allocated_peak.full"}
 
 
 PLAIN_KEYS = sorted(case().keys() - {"id", "arch", "lora", "measured"})

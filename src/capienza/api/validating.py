@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from capienza.predict.calibration import Calibration
 from capienza.validate.cases import scored_rows
@@ -22,7 +25,7 @@ def validate(files: str | Sequence[str], by: Sequence[By] = ()) -> Validation:
 
 
 def calibrate(files: str | Sequence[str]) -> Calibration:
-    """The ceilings that the cases of these files give, with the digest of each file.
+    """The ceilings that the cases of these files give, with the digest of each file and today's date.
 
     Raises `InputError` naming file and line for a file that is not one of cases, `UnreachableError` for one that
     cannot be opened.
@@ -30,4 +33,5 @@ def calibrate(files: str | Sequence[str]) -> Calibration:
     paths = [files] if isinstance(files, str) else list(files)
     rows = tuple(scored_rows(paths))
     digests = {Path(path).name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
-    return calibration_of(rows, digests)
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return msgspec.structs.replace(calibration_of(rows, digests), date=today)

@@ -13,8 +13,8 @@ from capienza.cli.base import Command, argument, lang_option
     "calibrate",
     cls=Command,
     help="Recompute the ceilings from measured cases (.jsonl) and write them as one JSON document: for each engine and "
-    "quantity the cases behind it, measured over expected. Equal cases give an equal document; the one that comes with "
-    "the package is made so.",
+    "quantity the cases behind it, measured over expected. On one day equal cases give an equal document; the one that "
+    "comes with the package is made so (scripts/calibrate). Cases, AgileRL's profiles and Sailor's table are read.",
 )
 @argument("files", metavar="FILE...", nargs=-1, required=True, help="Files of measured cases, one JSON object a line.")
 @lang_option

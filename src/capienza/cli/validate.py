@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from capienza.validate.groups import By
 
 BAD_BY = template("validate.by", "expected {accepted}, separated by commas, got {found}")
-FIELDS = ("engine", "arch", "format")
+FIELDS = ("engine", "arch", "format", "method", "family")
 
 
 @click.command(
@@ -24,7 +24,7 @@ FIELDS = ("engine", "arch", "format")
     "AgileRL's profiles (.json) and Sailor's table of runs (.csv) are read too.",
 )
 @argument("files", metavar="FILE...", nargs=-1, required=True, help="Files of measured cases, one JSON object a line.")
-@option("--by", metavar="LIST", help="Split the groups by engine, arch, format, separated by commas.")
+@option("--by", metavar="LIST", help="Split the groups by engine, arch, format, method, family, separated by commas.")
 @shown_as
 def validate_command(files: tuple[str, ...], by: str | None, form: str, as_json: bool) -> None:
     """Run `capienza.api.validate` and show the result."""

@@ -2,7 +2,8 @@
 
 Legend: r = measured / expected of one calibration case; n cases. The ceiling factor that 95 % of new cases stay below
 is the k-th smallest r, k = ceil(0.95 (n + 1)) (split conformal prediction). With n < 19 there is no such case: the
-largest r is taken, and 2 / (n + 1) of their spread on top, so that few cases give a wide range.
+largest r is taken, and 2 / (n + 1) of their spread on top, so that few cases give a wide range. Cases may weigh less
+than one; n is the sum of their weights. Of trainings r is that of what lies above the weights (`training.groups`).
 `validate` leaves out the cases of the model that it predicts (`without`). No factor is below 1.
 The data are written by `capienza calibrate` from measured cases; nothing here is typed in.
 """
@@ -10,12 +11,14 @@ The data are written by `capienza calibrate` from measured cases; nothing here i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 SHARE = 0.95
+ROUNDING = 1e-9
+"""What sums of weights may be off by."""
 ENOUGH_CASES = 19
 """Below this no case is the one that 95 % stay below."""
 SHIPPED = Path(__file__).parent / "data" / "calibration.json"
@@ -30,18 +33,21 @@ class Ratio(msgspec.Struct, frozen=True, array_like=True, order=True):
     value: float
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """The cases of one engine and quantity."""
+class Kind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The cases of one engine and quantity; of trainings `family` is whose runs they are, `kernels` whose code ran."""
 
     engine: str
     quantity: str
+    family: str = ""
+    kernels: str = ""
     ratios: tuple[Ratio, ...]
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """All kinds. `sources` are the files that the cases came from, with their digests."""
+    """All kinds. `sources` are the files that the cases came from, with their digests; `date` is when, in UTC."""
 
     schema: str = "capienza.calibration/1"
+    date: str = ""
     sources: dict[str, str] = {}
     kinds: tuple[Kind, ...] = ()
 
@@ -63,14 +69,18 @@ class Factor(msgspec.Struct, frozen=True):
     cases: int
 
 
-def conformal(values: Iterable[float]) -> float:
-    """The factor that 95 % of new cases stay below; never under 1."""
-    ordered = sorted(values)
-    count = len(ordered)
-    rank = -(-int(SHARE * 100) * (count + 1) // 100)
-    if rank <= count:
-        return max(1.0, ordered[rank - 1])
-    largest, smallest = max(1.0, ordered[-1]), min(1.0, ordered[0])
+def conformal(values: Iterable[float], weights: Sequence[float] | None = None) -> float:
+    """The factor that 95 % of new cases stay below; never under 1. Without `weights` each case weighs 1."""
+    taken = list(values)
+    ordered = sorted(zip(taken, weights or [1.0] * len(taken), strict=True))
+    count = sum(weight for _, weight in ordered)
+    needed = SHARE * (count + 1) - ROUNDING
+    below = 0.0
+    for value, weight in ordered:
+        below += weight
+        if below >= needed:
+            return max(1.0, value)
+    largest, smallest = max(1.0, ordered[-1][0]), min(1.0, ordered[0][0])
     return largest + 2 * (largest - smallest) / (count + 1)
 
 

@@ -34,6 +34,8 @@ def _row_data(row: Scored) -> dict[str, Any]:
         "arch": row.arch,
         "format": row.weight_format,
         "model": row.model,
+        "method": row.method,
+        "family": row.family,
         "quantity": row.quantity,
         "predicted": {"floor": row.floor, "expected": row.expected, "ceiling": row.ceiling, "word": row.word},
         "measured": row.measured,
@@ -45,7 +47,10 @@ def _row_data(row: Scored) -> dict[str, Any]:
 
 
 def _group_data(group: Group) -> dict[str, Any]:
-    names = ("quantity", "by", "n", "skipped", "flagged", "median", "p95", "max", "bias", "coverage", "width", "words")
+    names = (
+        "quantity", "by", "n", "skipped", "flagged", "median", "p95", "max", "bias", "coverage", "coverage_elsewhere",
+        "width", "words",
+    )  # fmt: skip
     return {name: getattr(group, name) for name in names}
 
 
@@ -75,7 +80,8 @@ def validation_document(validation: Validation, say: Say) -> Document:
         Paragraph(
             say(
                 "An error is (expected - measured) / measured. Covered: the measured figure lies in the predicted "
-                "range. Ceilings come from cases of other models."
+                "range. Ceilings come from cases of other models. Elsewhere: covered by ceilings from other "
+                "publishers' cases alone. Width: (ceiling - expected) / expected, the median."
             )
         )
     )
@@ -92,6 +98,8 @@ def _groups_table(validation: Validation, say: Say) -> Table:
             _share(group.max),
             _share(group.bias),
             _share(group.coverage),
+            _share(group.coverage_elsewhere),
+            _share(group.width),
             str(group.skipped),
             str(group.flagged),
             ", ".join(f"{word} {count}" for word, count in sorted(group.words.items())),
@@ -99,10 +107,10 @@ def _groups_table(validation: Validation, say: Say) -> Table:
         for group in validation.groups
     )
     columns = (
-        say("quantity"), "n", say("median"), "p95", say("max"), say("bias"), say("covered"), say("skipped"),
-        say("flagged"), say("words"),
+        say("quantity"), "n", say("median"), "p95", say("max"), say("bias"), say("covered"), say("elsewhere"),
+        say("width"), say("skipped"), say("flagged"), say("words"),
     )  # fmt: skip
-    return Table(columns=columns, rows=rows, numeric=tuple(range(1, 9)), whole=(0,))
+    return Table(columns=columns, rows=rows, numeric=tuple(range(1, 11)), whole=(0,))
 
 
 def _rows_table(rows: list[Scored], say: Say) -> Table:

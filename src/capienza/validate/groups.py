@@ -1,8 +1,8 @@
 """Errors summarised: for each quantity, or for each quantity and engine, family or format.
 
 Legend: e relative error of one case, (expected - measured) / measured. median, p95 and max are of |e|, bias the
-mean of e; coverage the share of measured figures inside [floor, ceiling], width the median of
-(ceiling - expected) / expected.
+mean of e; coverage the share of measured figures inside [floor, ceiling], `coverage_elsewhere` the same with ceilings
+from other publishers' cases alone (trainings), width the median of (ceiling - expected) / expected.
 Percentiles interpolate linearly between cases.
 """
 
@@ -15,8 +15,10 @@ import msgspec
 
 from capienza.validate.scored import Scored
 
-By = Literal["engine", "arch", "format"]
-FIELDS: dict[By, str] = {"engine": "engine", "arch": "arch", "format": "weight_format"}
+By = Literal["engine", "arch", "format", "method", "family"]
+FIELDS: dict[By, str] = {
+    "engine": "engine", "arch": "arch", "format": "weight_format", "method": "method", "family": "family"
+}  # fmt: skip
 OUT_OF_MEMORY = "oom"
 
 
@@ -33,6 +35,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     max: float | None = None
     bias: float | None = None
     coverage: float | None = None
+    coverage_elsewhere: float | None = None
     width: float | None = None
     words: dict[str, int] = {}
 
@@ -59,6 +62,7 @@ def _group(quantity: str, by: dict[str, str], members: list[Scored]) -> Group:
     errors = [row.error for row in scored if row.error is not None]
     sizes = [abs(error) for error in errors]
     covered = [row.is_covered for row in scored if row.is_covered is not None]
+    elsewhere = [row.is_covered_elsewhere for row in scored if row.is_covered_elsewhere is not None]
     widths = [(row.ceiling - row.expected) / row.expected for row in scored if row.ceiling is not None and row.expected]
     words: dict[str, int] = {}
     for row in scored:
@@ -75,6 +79,7 @@ def _group(quantity: str, by: dict[str, str], members: list[Scored]) -> Group:
         max=max(sizes) if sizes else None,
         bias=sum(errors) / len(errors) if errors else None,
         coverage=sum(covered) / len(covered) if covered else None,
+        coverage_elsewhere=sum(elsewhere) / len(elsewhere) if elsewhere else None,
         width=percentile(widths, 0.5) if widths else None,
         words=words,
     )

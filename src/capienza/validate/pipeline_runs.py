@@ -111,4 +111,5 @@ def _entry(row: Mapping[str, str], name: str, measured: float | None, reason: Me
         status="skipped",
         reason=str(reason or ""),
         kind=QUANTITY,
+        family="Sailor",
     )

@@ -207,4 +207,5 @@ def _entry(document: Row, name: str, quantity: str, measured: float | None, reas
         status="skipped",
         reason=str(reason or ""),
         kind=quantity,
+        family="AgileRL",
     )

@@ -17,7 +17,10 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     certain; the figures stand for reading, and enter no error. `word` is the prediction where the case died of memory.
     `rounding` is how far a logged figure may lie from the true one. `is_assumed`: the case does not state a setting
     that drives the figure, so the engine's default was taken; it stands behind the ceilings of such cases alone.
-    `kind` is what its ceiling is calibrated with, where that is not the name of the quantity.
+    `kind` is what its ceiling is calibrated with, where that is not the name of the quantity. Of a training,
+    `fixed` is what of the expected figure is known to the byte, `family` whose runs the case is one of, `elsewhere` its
+    ceiling from other families' cases alone, `kernels` whose code ran, and `is_uncompared` says that it was compared
+    with no trace.
     `parts` are the named figures that leave a total open, where the rest of it is fixed by the engine's budget.
     """
 
@@ -38,6 +41,11 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     word: Word | None = None
     is_assumed: bool = False
     kind: str = ""
+    fixed: float = 0.0
+    family: str = ""
+    kernels: str = ""
+    elsewhere: float | None = None
+    is_uncompared: bool = False
     parts: tuple[tuple[str, float], ...] = ()
 
     @property
@@ -46,9 +54,14 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
         return self.quantity.partition("@")[0]
 
     @property
+    def method(self) -> str:
+        """Of a training: full, lora, qlora, ...; else empty."""
+        return self.kind.rpartition(".")[2] if self.kind.count(".") > 1 else ""
+
+    @property
     def calibrated_by(self) -> tuple[str, str]:
         """The engine and the quantity whose cases stand behind the ceiling."""
-        return ("training", self.kind) if self.kind else (self.engine, self.name)
+        return self.engine, self.kind or self.name
 
     @property
     def error(self) -> float | None:
@@ -60,6 +73,14 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_covered(self) -> bool | None:
         """Does the measured figure lie in the range, as far as it was logged? None where nothing is compared."""
-        if self.status != "scored" or self.ceiling is None or not isinstance(self.measured, int | float):
+        return self._is_below(self.ceiling)
+
+    @property
+    def is_covered_elsewhere(self) -> bool | None:
+        """The same with the ceiling from other families' cases."""
+        return self._is_below(self.elsewhere)
+
+    def _is_below(self, ceiling: float | None) -> bool | None:
+        if self.status != "scored" or ceiling is None or not isinstance(self.measured, int | float):
             return None
-        return (self.floor or 0) - self.rounding <= self.measured <= self.ceiling + self.rounding
+        return (self.floor or 0) - self.rounding <= self.measured <= ceiling + self.rounding

@@ -22,7 +22,9 @@ from capienza.ledger.ledger import Ledger
 from capienza.ledger.phase import TRAINING_PHASES, Phase
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.training.answer import FROM_RECIPE, TrainingAnswer, answer_of
+from capienza.predict.training.base import base_of
 from capienza.predict.training.entries import exact
+from capienza.predict.training.scope import taken_for_granted
 from capienza.recipe.recipe import Recipe
 from capienza.validate.training_shared import shared_figures
 
@@ -30,11 +32,16 @@ DEVICE = "gpu:0"
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """`bytes_by_kind` for each kind of figure; what is not there has its reason in `missing`."""
+    """`bytes_by_kind` for each kind of figure; what is not there has its reason in `missing`.
+
+    `weights_bytes` are those of this GPU, `is_compared` says that its kernels were compared with a trace.
+    """
 
     bytes_by_kind: dict[str, float]
-    floors: dict[str, float]
+    floors: dict[str, int]
     missing: Message | None = None
+    weights_bytes: float = 0.0
+    is_compared: bool = True
 
 
 def figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
@@ -55,7 +62,12 @@ def _shape(recipe: Recipe) -> bytes:
 
 def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
     if recipe.parallel.data_ranks * recipe.parallel.tensor_ranks * recipe.parallel.pipeline_ranks > 1:
-        return Figures(shared_figures(architecture, recipe, gpu), {})
+        return Figures(
+            shared_figures(architecture, recipe, gpu),
+            {},
+            weights_bytes=base_of(architecture, recipe).weights_bytes / _shares(recipe),
+            is_compared=not taken_for_granted(architecture, recipe),
+        )
     answer = answer_of(architecture, recipe).on(gpu_facts(gpu))
     phases = {one.phase: one for one in counters_of(Ledger(entries=tuple(_entries(answer)), gpus=(DEVICE,)), DEVICE)}
     found: dict[str, float] = {"allocated_after": answer.resident.after_bytes}
@@ -63,13 +75,14 @@ def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
     base = answer.resident.base
     found["allocated_loaded"] = base.total_bytes + answer.resident.loading.slack_bytes
     found["allocated_adapted"] = found["allocated_loaded"] + answer.resident.adapters_bytes
-    floors: dict[str, float] = {}
+    floors: dict[str, int] = {}
     missing = None
     if answer.passes is None:
         missing = answer.notes[-1] if answer.notes else None
     else:
         found["allocated_peak"] = max(_amounts(phases, "allocated"))
-        floors["allocated_peak"] = max(one.allocated.amount.floor for one in phases.values())
+        floor = max(one.allocated.amount.floor for one in phases.values())
+        floors = dict.fromkeys(("allocated_peak", "reserved_peak", "device_peak"), floor)
     loaded = phases.get(Phase.LOAD)
     context = answer.context
     if context is not None:
@@ -81,7 +94,20 @@ def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
         if loaded is not None:
             found["reserved_loaded"] = loaded.reserved.amount.expected
             found["device_loaded"] = loaded.on_device.amount.expected
-    return Figures(found, floors, missing)
+    return Figures(
+        found,
+        floors,
+        missing,
+        weights_bytes=base.weights_bytes,
+        is_compared=answer.passes is not None and not answer.passes.assumed,
+    )
+
+
+def _shares(recipe: Recipe) -> int:
+    """Among how many GPUs the weights are divided."""
+    parallel = recipe.parallel
+    sharded = parallel.shard_ranks if parallel.sharding in ("fsdp1", "fsdp2", "zero3") else 1
+    return sharded * parallel.tensor_ranks * parallel.pipeline_ranks
 
 
 def _amounts(phases: dict[Phase, Counters], counter: str) -> list[float]:

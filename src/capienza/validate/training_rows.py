@@ -14,6 +14,7 @@ import msgspec
 
 from capienza.errors import InputError, Message
 from capienza.predict.calibration import shipped
+from capienza.predict.training.groups import behind
 from capienza.predict.training.trained import num_trained, trained_tensors
 from capienza.recipe.recipe import Recipe
 from capienza.validate import training_reasons as reasons
@@ -26,9 +27,14 @@ from capienza.validate.training_recipe import training_recipe
 from capienza.validate.training_words import lora_of, text
 
 Row = Mapping[str, Any]
-ENGINE = "training"
 NEARLY_FULL = 0.9
 WITHOUT_LENGTH = ("allocated_loaded", "allocated_adapted", "reserved_loaded", "device_loaded", "device_context")
+ABOVE_WEIGHTS = ("allocated_peak",)
+"""Kinds whose errors grow with what lies above the weights (decision 0016)."""
+LIKE = {"reserved_first": "reserved_peak"} | dict.fromkeys(
+    ("allocated_loaded", "allocated_adapted", "allocated_stepped"), "allocated_after"
+)
+"""Kinds that are calibrated with another one of their counter; the three of `dict` hold nothing of a pass either."""
 TRAINED_TOLERANCE = 0.02
 _COUNT = re.compile(r"^\s*\d+\s*x\s+", re.IGNORECASE)
 _READ_TOTAL = re.compile(r"\(([\d.]+) GB\)")
@@ -84,6 +90,11 @@ def _check_trained(row: Row, found: int) -> None:
         raise InputError(reasons.OTHER_ADAPTERS(found=found, stated=int(min(stated, 10**15))))
 
 
+def family_of(row: Row) -> str:
+    """Whose runs the case is one of: the repository that published it, without the commit."""
+    return re.split(r"[@#\s]", str(row.get("source") or row.get("framework") or "?").strip(), maxsplit=1)[0][:80]
+
+
 def gpu_name(row: Row) -> str:
     """The card's name without how many there are."""
     return re.sub(r"\([^)]*\)", "", _COUNT.sub("", str(row.get("gpu") or ""))).strip()
@@ -118,6 +129,8 @@ def _scored(case: Case, kind: str, measured: float | None, against: Message | No
         expected=expected,
         ceiling=expected,
         is_assumed=bool(assumed),
+        fixed=min(case.found.weights_bytes, expected) if kind in ABOVE_WEIGHTS else 0.0,
+        is_uncompared=not case.found.is_compared,
     )
     odd = _odd(case.row, kind, measured)
     if odd is not None:
@@ -147,13 +160,31 @@ def _oom(case: Case) -> Scored:
         why = reasons.NOT_COVERED(why=case.found.missing) if case.found.missing else reasons.NO_LENGTH()
         return msgspec.structs.replace(entry, reason=str(why))
     context = case.found.bytes_by_kind.get("device_context", 0.0)
-    factor = shipped().factor(ENGINE, entry.kind.replace("oom", "allocated_peak"), without=entry.model).value
     word: Word = "borderline"
     if allocated + context > capacity.total_bytes:
         word = "overflow"
-    elif allocated * factor + context <= capacity.total_bytes:
+    elif _most_bytes(case, entry, context) <= capacity.total_bytes:
         word = "fit"
     return msgspec.structs.replace(entry, status="scored", reason="", word=word)
+
+
+def _most_bytes(case: Case, entry: Scored, context: float) -> float:
+    """The largest of the ceilings that a run on the device has, from cases of other models."""
+    found, most = case.found, 0.0
+    for kind, beside in (("allocated_peak", context), ("reserved_peak", context), ("device_peak", 0.0)):
+        expected = found.bytes_by_kind.get(kind) if found else None
+        if found and expected is not None:
+            factor = behind(
+                shipped(),
+                entry.engine,
+                entry.kind.replace("oom", kind),
+                kernels=entry.kernels,
+                is_assumed=not found.is_compared,
+                without_model=entry.model,
+            )
+            fixed = min(found.weights_bytes, expected) if kind in ABOVE_WEIGHTS else 0.0
+            most = max(most, beside + expected + (factor.value - 1) * (expected - fixed))
+    return most
 
 
 def _entry(case: Case, kind: str, measured: float | str | None, reason: Message | None) -> Scored:
@@ -169,5 +200,7 @@ def _entry(case: Case, kind: str, measured: float | str | None, reason: Message 
         measured=measured,
         status="skipped",
         reason=str(reason or ""),
-        kind=f"training.{kind}.{recipe.method if recipe is not None else '?'}",
+        kind=f"training.{LIKE.get(kind, kind)}.{recipe.method if recipe is not None else '?'}",
+        family=family_of(row),
+        kernels=recipe.kernels if recipe is not None else "",
     )

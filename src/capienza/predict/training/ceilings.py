@@ -1,16 +1,16 @@
 """Ceilings from measured cases, counter by counter: what 95 % of them lie below.
 
-Legend: A, R, D what is expected to be allocated, reserved, used on the device in a phase; f the factor of each counter
-that the calibration gives for the method.
-    spread   f_A A - A, an entry of its own: above the entries that the allocator holds
-    cached   its ceiling is what is left of f_R R above f_A A
-    context  f_D times its reading
+Legend: w the weights; A, R, D what is expected to be allocated, reserved, used on the device in a phase; f the factor
+of each counter that the calibration gives (`groups`).
+    spread   (f_A - 1) (A - w), an entry of its own: above the entries that the allocator holds
+    cached   its ceiling is what is left of f_R R above that
+    context  its ceiling is what is left of f_D D above both, in the phase that leaves most
 Without a measured case twice the part that is not exact is taken, as for engines, and the entry says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -18,64 +18,106 @@ from capienza.ledger.counters import CONTEXT, OUTSIDE
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED
 from capienza.ledger.phase import Phase
-from capienza.predict.calibration import Factor, shipped
+from capienza.predict.calibration import shipped
 from capienza.predict.training import texts
 from capienza.predict.training.entries import Phases, estimated
+from capienza.predict.training.groups import Behind, behind
 from capienza.recipe.recipe import Recipe
 from capienza.units import Range
 
-TRAINING = "training"
 SPREAD = "measured_spread"
 ALLOCATED, RESERVED, DEVICE = "allocated_peak", "reserved_peak", "device_peak"
 CASES = "calibration.json, written by capienza calibrate"
 
 
-def factor_of(counter: str, recipe: Recipe, without: str = "") -> Factor:
-    """Ceiling over expected of a counter, for trainings of this method."""
-    return shipped().factor(TRAINING, f"{TRAINING}.{counter}.{recipe.method}", without)
+def factor_of(counter: str, recipe: Recipe, is_assumed: bool) -> Behind:
+    """Ceiling over expected of a counter, for trainings of this framework, with these kernels, of this method."""
+    preference = recipe.preference
+    if counter == DEVICE and preference is not None and preference.rollout == "vllm_colocate":
+        return behind(shipped(), recipe.framework, "rl.training", is_assumed=is_assumed)
+    quantity = f"training.{counter}.{recipe.method}"
+    return behind(shipped(), recipe.framework, quantity, kernels=recipe.kernels, is_assumed=is_assumed)
 
 
-def widened(made: Sequence[Entry], weights_bytes: int, recipe: Recipe, phases: Phases, device: str) -> list[Entry]:
-    """The entries of one GPU with their ceilings, and the spread of each phase; weights stand beside them."""
-    allocated, reserved, on_device = (factor_of(counter, recipe) for counter in (ALLOCATED, RESERVED, DEVICE))
+def widened(
+    made: Sequence[Entry], weights_bytes: int, recipe: Recipe, phases: Phases, device: str, *, is_assumed: bool = False
+) -> list[Entry]:
+    """The entries of one GPU with their ceilings, and the spread of each phase; weights stand beside them.
+
+    `is_assumed`: the kernels of the passes were compared with no trace.
+    """
+    allocated, reserved, on_device = (factor_of(one, recipe, is_assumed) for one in (ALLOCATED, RESERVED, DEVICE))
+    mine = [one for one in made if one.device == device and one.amount is not None]
     entries = list(made)
+    driven = []
     for phase in phases:
-        live = [one for one in made if one.device == device and phase in one.phases and one.amount is not None]
+        live = [one for one in mine if phase in one.phases]
         inside = [one for one in live if one.name not in OUTSIDE and one.name != CACHED]
+        spread = _spread(inside, allocated, phase, device)
+        entries.append(spread)
         known = weights_bytes + sum(_expected(one) for one in inside)
-        open_bytes = sum(_expected(one) for one in inside if one.amount is not None and not one.amount.is_exact)
-        more = int(known * (allocated.value - 1)) if allocated.cases else int(open_bytes * (allocated.value - 1))
-        formula = (
-            texts.SPREAD(
-                cases=allocated.cases, method=recipe.method, factor=f"{allocated.value:.3f}", expected_bytes=known
-            )
-            if allocated.cases
-            else texts.NO_CASES(expected_bytes=open_bytes)
-        )
-        entries.append(estimated(SPREAD, (phase,), device, Range(0, 0, more), formula, CASES))
-        _raise(entries, phase, CACHED, known, more, reserved)
-    return [_context(one, on_device) for one in entries]
+        lifted = list(_cached(live, known, _ceiling(spread), reserved))
+        for before, after in lifted:
+            entries[entries.index(before)] = after
+        held = known + sum(_expected(one) for one, _ in lifted)
+        most = weights_bytes + sum(_ceiling(one) for one in inside) + _ceiling(spread)
+        most += sum(_ceiling(one) for _, one in lifted)
+        outside = [one for one in live if one.name in OUTSIDE]
+        driven.append((held + sum(map(_expected, outside)), most + sum(map(_ceiling, outside))))
+    return [_context(one, driven, on_device) for one in entries]
 
 
 def _expected(entry: Entry) -> int:
     return 0 if entry.amount is None else entry.amount.expected
 
 
-def _raise(entries: list[Entry], phase: Phase, name: str, known: int, more: int, factor: Factor) -> None:
-    """Lift the ceiling of a phase's entry to what its counter's cases reach beyond the counter before."""
-    for place, one in enumerate(entries):
-        if one.name != name or phase not in one.phases or one.amount is None:
+def _ceiling(entry: Entry) -> int:
+    return 0 if entry.amount is None else entry.amount.ceiling
+
+
+def _spread(inside: Sequence[Entry], factor: Behind, phase: Phase, device: str) -> Entry:
+    """How far the phase's allocated bytes may lie above the expected ones."""
+    above = sum(_expected(one) for one in inside)
+    if factor.cases:
+        formula = texts.SPREAD(behind=factor.told(), factor=_shown(factor), above_bytes=above)
+    else:
+        above = sum(_expected(one) for one in inside if one.amount is not None and not one.amount.is_exact)
+        formula = texts.NO_CASES(expected_bytes=above)
+    return estimated(SPREAD, (phase,), device, Range(0, 0, int(above * (factor.value - 1))), formula, CASES)
+
+
+def _cached(live: Sequence[Entry], known: int, spread: int, factor: Behind) -> Iterator[tuple[Entry, Entry]]:
+    """What the allocator keeps, with what the cases of reserved memory reach beyond those of allocated."""
+    for one in live:
+        if one.name != CACHED or one.amount is None:
             continue
-        amount = one.amount
-        beyond = int((known + amount.expected) * (factor.value - 1)) - more if factor.cases else amount.expected
-        ceiling = amount.expected + max(0, beyond)
-        entries[place] = msgspec.structs.replace(one, amount=Range(amount.floor, amount.expected, ceiling))
+        expected = one.amount.expected
+        held = known + expected
+        beyond = int(held * (factor.value - 1)) - spread if factor.cases else expected
+        yield one, _lifted(one, expected + max(0, beyond), factor, held)
 
 
-def _context(entry: Entry, factor: Factor) -> Entry:
-    """The reading, times the factor of the device's cases; without any twice the reading, as for engines."""
+def _context(entry: Entry, driven: Sequence[tuple[int, int]], factor: Behind) -> Entry:
+    """The reading, and what the cases of the device reach beyond the ceilings of all the rest."""
     if entry.name != CONTEXT or entry.amount is None:
         return entry
+    expected = entry.amount.expected
+    if not factor.cases:
+        return _lifted(entry, int(expected * factor.value), factor, expected)
+    held, most = max(driven, key=lambda one: one[0] * factor.value - one[1], default=(expected, expected))
+    return _lifted(entry, entry.amount.ceiling + max(0, int(held * factor.value) - most), factor, held)
+
+
+def _lifted(entry: Entry, ceiling: int, factor: Behind, expected_bytes: int) -> Entry:
     amount = entry.amount
-    ceiling = int(amount.expected * factor.value)
-    return msgspec.structs.replace(entry, amount=Range(amount.floor, amount.expected, max(amount.expected, ceiling)))
+    if amount is None or ceiling <= amount.ceiling:
+        return entry
+    formula = entry.formula
+    if factor.cases and formula is not None:
+        told = factor.told()
+        formula = texts.CEILING(formula=formula, behind=told, factor=_shown(factor), expected_bytes=expected_bytes)
+    return msgspec.structs.replace(entry, amount=Range(amount.floor, amount.expected, ceiling), formula=formula)
+
+
+def _shown(factor: Behind) -> str:
+    return f"{factor.value:.3f}"

@@ -82,7 +82,8 @@ def training_entries(
     made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
     made += _cached(made, resident, reserved, phases, device)
     made.append(context_entry(device, context, phases))
-    return widened(made, resident.base.weights_bytes, recipe, phases, device)
+    is_assumed = passes is not None and bool(passes.assumed)
+    return widened(made, resident.base.weights_bytes, recipe, phases, device, is_assumed=is_assumed)
 
 
 def phases_of(recipe: Recipe) -> Phases:

@@ -86,7 +86,10 @@ KEPT = template(
 )
 SPREAD = template(
     "training.formula-spread",
-    "{cases} measured cases of {method}: 95 % lie below {factor} x the {expected_bytes} expected to be allocated",
+    "{behind} {factor} x the {above_bytes} expected to be allocated above the weights",
+)
+CEILING = template(
+    "training.formula-ceiling", "{formula}; ceiling: {behind} {factor} x the {expected_bytes} expected by this counter"
 )
 NO_CASES = template(
     "training.formula-no-cases",
