@@ -69,13 +69,13 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     events = training_events(builder.decoder(places), recipe, min(recipe.accumulation, MOST_MICROBATCHES))
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
-    for microbatch in _microbatches(events, like):
+    for microbatch in _by_microbatch(events, like):
         for phase in ("forward", "backward"):
             level = _phase(found, phase, level, _whole(microbatch, phase, like))
     evaluation = None
     if recipe.evaluation.microbatch:
         builder.recipe = asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
-        (seen,) = _microbatches(evaluation_events(builder.decoder(places), asked), like)
+        (seen,) = _by_microbatch(evaluation_events(builder.decoder(places), asked), like)
         _phase(found, "eval", (0, 0, 0, 0), _whole(seen, "forward", like))
         evaluation = found["eval"]
     return Passes(
@@ -122,9 +122,8 @@ def distinct(layers: Sequence[Layer], parts: Sequence[Mapping[str, Parameter]]) 
     places: list[int] = []
     like: list[int] = []
     for layer in layers:
-        number = f".{layer.index}."
         own = parts[layer.index]
-        names = tuple([name.partition(number)[2] for name in own])
+        names = "\n".join(own).replace(f".{layer.index}.", ".*.")
         shapes = tuple([one.shape for one in own.values()])
         key = (layer.index == 0, layer.attention, layer.state, layer.mlp, names, shapes)
         if key not in seen:
@@ -134,7 +133,7 @@ def distinct(layers: Sequence[Layer], parts: Sequence[Mapping[str, Parameter]]) 
     return places, like
 
 
-def _microbatches(events: Sequence[Event], like: Sequence[int]) -> list[list[Segment]]:
+def _by_microbatch(events: Sequence[Event], like: Sequence[int]) -> list[list[Segment]]:
     """The segments that were walked, of each microbatch."""
     repeats: dict[object, int] = {}
     for one, often in Counter(like).items():
