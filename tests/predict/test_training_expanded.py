@@ -156,3 +156,9 @@ def test_by_hand_each_layer_gives_back_the_rows_of_the_one_before() -> None:
 def test_a_layer_that_hands_over_two_blocks_is_not_repeated() -> None:
     with pytest.raises(NotAlikeError):
         expanded(walk([(FREED, 2, 0)]), [0, 1, 1], ENTRY)
+
+
+def test_what_comes_before_a_microbatch_or_in_another_phase_is_not_repeated() -> None:
+    for parts in ([(("reference", "entry"), []), (ENTRY, [])], [(ENTRY, []), (("reference", 0), [])]):
+        with pytest.raises(NotAlikeError):
+            expanded(tape(*parts), [0], ENTRY)
