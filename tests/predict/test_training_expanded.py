@@ -158,7 +158,14 @@ def test_a_layer_that_hands_over_two_blocks_is_not_repeated() -> None:
         expanded(walk([(FREED, 2, 0)]), [0, 1, 1], ENTRY)
 
 
-def test_what_comes_before_a_microbatch_or_in_another_phase_is_not_repeated() -> None:
-    for parts in ([(("reference", "entry"), []), (ENTRY, [])], [(ENTRY, []), (("reference", 0), [])]):
-        with pytest.raises(NotAlikeError):
-            expanded(tape(*parts), [0], ENTRY)
+@pytest.mark.parametrize(
+    "names",
+    [
+        [("reference", "entry"), ENTRY],
+        [ENTRY, ("reference", 0)],
+        [ENTRY, ("forward", 0), ("forward", "between"), ("forward", 0)],
+    ],
+)
+def test_other_parts_than_one_pass_there_and_back_are_not_repeated(names: list[tuple[str, object]]) -> None:
+    with pytest.raises(NotAlikeError):
+        expanded(tape(*((name, []) for name in names)), [0], ENTRY)

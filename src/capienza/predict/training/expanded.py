@@ -111,6 +111,8 @@ class _Whole:
     def add(self, walk: Walk, parts: Sequence[Part]) -> None:
         """One microbatch."""
         layers = {part.name: part for part in parts if part.is_layer}
+        if len(layers) < sum(part.is_layer for part in parts):
+            raise NotAlikeError
         repeated = {name: _repeated(walk, part, layers) for name, part in layers.items()}
         self._check(repeated)
         bases: dict[Name, int] = {}
