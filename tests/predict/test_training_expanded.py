@@ -163,6 +163,7 @@ def test_a_layer_that_hands_over_two_blocks_is_not_repeated() -> None:
     [
         [("reference", "entry"), ENTRY],
         [ENTRY, ("reference", 0)],
+        [ENTRY, ("reference", "left")],
         [ENTRY, ("forward", 0), ("forward", "between"), ("forward", 0)],
     ],
 )

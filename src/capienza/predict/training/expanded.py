@@ -24,7 +24,7 @@ from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, Event
 ROWS, GRADIENT, OWN = 0, 1, 2
 """Places in a repeated part's table of blocks: what it is handed, then its layer's, then those of no layer."""
 PHASES = ("forward", "backward")
-"""Of parts that are repeated."""
+"""Of the parts of a walk that is understood."""
 Name: TypeAlias = tuple[str, Any]
 
 
@@ -74,7 +74,7 @@ def expanded(events: Sequence[Event], like: Sequence[int], entry: Name) -> tuple
     """
     walk, whole = _walk(events), _Whole(like)
     starts = [place for place, part in enumerate(walk.parts) if part.name == entry]
-    if starts[:1] != [0] or any(part.is_layer and part.name[0] not in PHASES for part in walk.parts):
+    if starts[:1] != [0] or any(part.name[0] not in PHASES for part in walk.parts):
         raise NotAlikeError
     for start, end in zip(starts, [*starts[1:], len(walk.parts)], strict=True):
         whole.add(walk, walk.parts[start:end])
