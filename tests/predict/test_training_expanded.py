@@ -156,3 +156,17 @@ def test_by_hand_each_layer_gives_back_the_rows_of_the_one_before() -> None:
 def test_a_layer_that_hands_over_two_blocks_is_not_repeated() -> None:
     with pytest.raises(NotAlikeError):
         expanded(walk([(FREED, 2, 0)]), [0, 1, 1], ENTRY)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [("reference", "entry"), ENTRY],
+        [ENTRY, ("reference", 0)],
+        [ENTRY, ("reference", "left")],
+        [ENTRY, ("forward", 0), ("forward", "between"), ("forward", 0)],
+    ],
+)
+def test_other_parts_than_one_pass_there_and_back_are_not_repeated(names: list[tuple[str, object]]) -> None:
+    with pytest.raises(NotAlikeError):
+        expanded(tape(*((name, []) for name in names)), [0], ENTRY)

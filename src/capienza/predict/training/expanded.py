@@ -23,6 +23,8 @@ from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, Event
 
 ROWS, GRADIENT, OWN = 0, 1, 2
 """Places in a repeated part's table of blocks: what it is handed, then its layer's, then those of no layer."""
+PHASES = ("forward", "backward")
+"""Of the parts of a walk that is understood."""
 Name: TypeAlias = tuple[str, Any]
 
 
@@ -72,6 +74,8 @@ def expanded(events: Sequence[Event], like: Sequence[int], entry: Name) -> tuple
     """
     walk, whole = _walk(events), _Whole(like)
     starts = [place for place, part in enumerate(walk.parts) if part.name == entry]
+    if starts[:1] != [0] or any(part.name[0] not in PHASES for part in walk.parts):
+        raise NotAlikeError
     for start, end in zip(starts, [*starts[1:], len(walk.parts)], strict=True):
         whole.add(walk, walk.parts[start:end])
     return whole.events, whole.phases
@@ -107,6 +111,8 @@ class _Whole:
     def add(self, walk: Walk, parts: Sequence[Part]) -> None:
         """One microbatch."""
         layers = {part.name: part for part in parts if part.is_layer}
+        if len(layers) < sum(part.is_layer for part in parts):
+            raise NotAlikeError
         repeated = {name: _repeated(walk, part, layers) for name, part in layers.items()}
         self._check(repeated)
         bases: dict[Name, int] = {}

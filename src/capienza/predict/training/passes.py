@@ -70,14 +70,14 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     events = training_events(builder.decoder(places), recipe, microbatches_of(recipe))
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
-    for microbatch in _microbatches(events, like):
+    for microbatch in _by_microbatch(events, like):
         for phase in ("forward", "backward"):
-            level = _phase(found, phase, level, _whole(microbatch, phase, like))
+            level = _phase(found, phase, level, _whole([one for one in microbatch if one.name[0] == phase], like))
     evaluation = None
     if recipe.evaluation.microbatch:
         builder.recipe = asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
-        (seen,) = _microbatches(evaluation_events(builder.decoder(places), asked), like)
-        _phase(found, "eval", (0, 0, 0, 0), _whole(seen, "forward", like))
+        (seen,) = _by_microbatch(evaluation_events(builder.decoder(places), asked), like)
+        _phase(found, "eval", (0, 0, 0, 0), _whole(seen, like))
         evaluation = found["eval"]
     return Passes(
         forward=found["forward"],
@@ -130,9 +130,8 @@ def distinct(layers: Sequence[Layer], parts: Sequence[Mapping[str, Parameter]]) 
     places: list[int] = []
     like: list[int] = []
     for layer in layers:
-        number = f".{layer.index}."
         own = parts[layer.index]
-        names = tuple([name.partition(number)[2] for name in own])
+        names = "\n".join(own).replace(f".{layer.index}.", ".*.")
         shapes = tuple([one.shape for one in own.values()])
         key = (layer.index == 0, layer.attention, layer.state, layer.mlp, names, shapes)
         if key not in seen:
@@ -142,7 +141,7 @@ def distinct(layers: Sequence[Layer], parts: Sequence[Mapping[str, Parameter]]) 
     return places, like
 
 
-def _microbatches(events: Sequence[Event], like: Sequence[int]) -> list[list[Segment]]:
+def _by_microbatch(events: Sequence[Event], like: Sequence[int]) -> list[list[Segment]]:
     """The segments that were walked, of each microbatch."""
     repeats: dict[object, int] = {}
     for one, often in Counter(like).items():
@@ -155,16 +154,18 @@ def _microbatches(events: Sequence[Event], like: Sequence[int]) -> list[list[Seg
     return microbatches
 
 
-def _whole(walked: Sequence[Segment], phase: str, like: Sequence[int]) -> Iterator[tuple[object, Segment]]:
+def _whole(walked: Sequence[Segment], like: Sequence[int]) -> Iterator[tuple[object, Segment]]:
     """The segments of a phase, each layer's in its turn, by its own number."""
-    own = {one.name[1]: one for one in walked if one.name[0] == phase}
-    places = range(len(like)) if phase == "forward" else range(len(like) - 1, -1, -1)
-    for part, segment in own.items():
+    by_name = {one.name: one for one in walked}
+    done = set()
+    for segment in walked:
+        phase, part = segment.name
         if not isinstance(part, int):
             yield segment.name, segment
-        elif places:
-            yield from (((phase, place), own[like[place]]) for place in places)
-            places = range(0)
+        elif phase not in done:
+            done.add(phase)
+            for place in range(len(like) - 1, -1, -1) if phase == "backward" else range(len(like)):
+                yield (phase, place), by_name[phase, like[place]]
 
 
 def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:

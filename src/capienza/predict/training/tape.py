@@ -182,7 +182,11 @@ class Tape:
         """The operation's node, None where no input wants a gradient. What it keeps is counted here, in order."""
         if not self.grad:
             return None
-        edges = [None if one is None else one.edge for one in inputs]
+        edges: Sequence[Edge | None]
+        if len(inputs) == 1 and inputs[0] is not None:
+            edges = (inputs[0].edge,)
+        else:
+            edges = [None if one is None else one.edge for one in inputs]
         if not any(edges):  # an edge is a pair, which is true
             return None
         self.nodes = order = self.nodes + 1
@@ -299,7 +303,7 @@ def backward(tape: Tape, root: Edge, gradient: Tensor, bounds: Sequence[tuple[in
         while ahead and node.order <= ahead[-1][0]:
             tape.segment(ahead.pop()[1])
         gradients, node.gradients = node.gradients, None
-        kept = _unpacked(tape, node)
+        kept = node.kept if node.kept is None else _unpacked(tape, node)
         made = list(node.backward(gradients, kept) if node.takes_kept else node.backward(gradients))
         # What was recomputed goes as the function ends; gradients of what was spread are summed after that.
         kept = None
