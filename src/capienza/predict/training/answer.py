@@ -117,10 +117,11 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return [provable(entry, self.recipe) for entry in made]
 
 
-def training_answer(card: Card, model: Model, gpus: int) -> TrainingAnswer | None:
+def training_answer(card: Card, model: Model, gpus: int, *, is_replayed: bool = True) -> TrainingAnswer | None:
     """The training of a card; None where the card or the model leaves open what it depends on, or it has several GPUs.
 
-    Raises `InputError` for names that the model or the framework does not have, with the card's line.
+    Without `is_replayed` what the allocator keeps is not computed, and stands as unknown. Raises `InputError` for names
+    that the model or the framework does not have, with the card's line.
     """
     architecture = model.architecture
     if card.task != "fine-tuning" or architecture is None or not architecture.parameters or missing_fields(card):
@@ -131,7 +132,7 @@ def training_answer(card: Card, model: Model, gpus: int) -> TrainingAnswer | Non
     if gpus > 1 or _copies(card) > 1:
         return None
     config = model.artifact.config if model.artifact else None
-    return answer_of(architecture, recipe, scheme, config, notes)
+    return answer_of(architecture, recipe, scheme, config, notes, is_replayed=is_replayed)
 
 
 def answer_of(
@@ -140,6 +141,8 @@ def answer_of(
     scheme: Scheme | None = None,
     config: Mapping[str, Any] | None = None,
     notes: tuple[Message, ...] = (),
+    *,
+    is_replayed: bool = True,
 ) -> TrainingAnswer:
     """The same for a recipe; `config` is the model's config.json, where it is known.
 
@@ -149,7 +152,9 @@ def answer_of(
     walked, reserved = None, None
     try:
         bare = msgspec.structs.replace(recipe, origins=(), left_out=())
-        walked, reserved = _walked(architecture, bare, scheme, None if config is None else msgspec.json.encode(config))
+        known = None if config is None else msgspec.json.encode(config)
+        walked = _walked(architecture, bare, known)
+        reserved = _reserved(architecture, bare, scheme, known) if is_replayed else None
         recipe, told = _without_unstated_evaluation(recipe, walked)
         notes = (*notes, *told, *walked.assumed)
     except InputError as error:
@@ -165,13 +170,18 @@ def answer_of(
 
 
 @functools.lru_cache(maxsize=64)
-def _walked(
+def _walked(architecture: Architecture, recipe: Recipe, config: bytes | None) -> Passes:
+    """The passes: alternatives and offers ask for the same ones many times."""
+    return passes(architecture, recipe, None if config is None else msgspec.json.decode(config))
+
+
+@functools.lru_cache(maxsize=64)
+def _reserved(
     architecture: Architecture, recipe: Recipe, scheme: Scheme | None, config: bytes | None
-) -> tuple[Passes, dict[Phase, int]]:
-    """The passes, and what they make the allocator keep: alternatives and offers ask for the same ones many times."""
+) -> dict[Phase, int]:
+    """What the passes make the allocator keep."""
     known = None if config is None else msgspec.json.decode(config)
-    walked = passes(architecture, recipe, known)
-    return walked, reserved_bytes(architecture, recipe, resident_of(architecture, recipe, scheme), scheme, known)
+    return reserved_bytes(architecture, recipe, resident_of(architecture, recipe, scheme), scheme, known)
 
 
 def _without_unstated_evaluation(recipe: Recipe, walked: Passes) -> tuple[Recipe, tuple[Message, ...]]:
