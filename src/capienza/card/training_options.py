@@ -128,7 +128,19 @@ OPTIONS: tuple[TrainingOption, ...] = (
         "eval_microbatch", count(0, 10**6), "Sequences of one evaluation pass; 0 evaluates nothing.", "8", True
     ),
     TrainingOption("eval_keeps_logits", FLAG, "Evaluation keeps the logits of all rows on the GPU.", "false"),
+    TrainingOption(
+        "eval_rows", count(), "Sequences of the whole evaluation, where it keeps their logits until its end.", "500"
+    ),
+    TrainingOption(
+        "eval_accumulation_steps", count(), "Passes after which an evaluation moves kept logits to main memory.", "1"
+    ),
     TrainingOption("eval_generates", count(0, LONGEST), "Tokens that evaluation generates.", "0"),
+    TrainingOption(
+        "export_device",
+        words("gpu", "cpu"),
+        "Where what is exported is put together; on the cpu the whole weights are loaded into main memory for it.",
+        "cpu",
+    ),
     TrainingOption(
         "max_grad_norm",
         amount(0, 10**9, or_none=True),

@@ -115,7 +115,14 @@ def evaluation(choices: Choices, microbatch: int) -> Evaluation:
         microbatch=microbatch if stated == "microbatch" else int(stated),
         keeps_logits=bool(value(choices, "eval_keeps_logits")),
         generates=int(value(choices, "eval_generates")),
+        rows=_count(choices, "eval_rows"),
+        offload_steps=_count(choices, "eval_accumulation_steps"),
     )
+
+
+def _count(choices: Choices, option: str) -> int | None:
+    found = value(choices, option)
+    return None if found in (None, "none") else int(found)
 
 
 def export(choices: Choices) -> Any:

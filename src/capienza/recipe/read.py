@@ -96,6 +96,7 @@ def _made(card: Card, framework: str, versions: Versions, choices: Choices) -> R
         adapters=build.adapters(choices),
         max_grad_norm=None if norm in (None, 0, "none") else float(norm),
         export=build.export(choices),
+        exports_on_host=build.value(choices, "export_device") == "cpu",
         parallel=build.parallel(choices, card),
         preference=build.preference(choices),
         allocator=card.allocator,

@@ -100,11 +100,16 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """`microbatch` 0: none. `keeps_logits`: those of all rows wait on the GPU until the end. `generates` tokens."""
+    """`microbatch` 0: none. `keeps_logits`: those of all rows wait on the GPU until the end. `generates` tokens.
+
+    `rows` of the whole evaluation, None where nobody says; `offload_steps` passes after which kept logits leave it.
+    """
 
     microbatch: int
     keeps_logits: bool = False
     generates: int = 0
+    rows: int | None = None
+    offload_steps: int | None = None
 
 
 class Parallel(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,10 +162,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """One training run on one rank's view. `tokens` and `microbatch` are of one pass; padded rows are full rows.
 
     `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
-    attention mask. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a
-    minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
-    in the framework's month. `left_out` are options of the card that change no figure here, `origins` what every field
-    rests on.
+    attention mask. `exports_on_host`: adapters are merged in main memory, apart from the run. `added_tokens` are rows
+    that the framework adds to embedding and head (a padding token), or with a minus takes away when it fits them to the
+    tokenizer. `libraries` are releases by package, as stated or as they were in the framework's month. `left_out` are
+    options of the card that change no figure here, `origins` what every field rests on.
     """
 
     framework: str
@@ -183,6 +188,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     adapters: Adapters | None = None
     max_grad_norm: float | None = 1.0
     export: Literal["none", "adapter", "merge", "full_state"] = "none"
+    exports_on_host: bool = False
     parallel: Parallel = Parallel()
     preference: Preference | None = None
     allocator: str | None = None

@@ -68,6 +68,7 @@ ENTRY_LABELS = {
     "untied_head": mark("second copy of the head"),
     "trained_copies": mark("modules trained whole"),
     "managed_states": mark("optimizer states, paged"),
+    "kept_logits": mark("logits that the evaluation keeps"),
     "kept_outputs": mark("outputs that the loop keeps"),
     "pass_temporaries": mark("temporaries of the pass"),
     "reference_model": mark("reference model"),

@@ -31,6 +31,7 @@ from capienza.predict.training.entries import (
     expected,
     unknown,
 )
+from capienza.predict.training.evaluation import kept_logits
 from capienza.predict.training.resident import Resident
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.trained import BYTES, Trained, num_trained
@@ -73,7 +74,7 @@ def training_entries(
     made = [
         *_model(recipe, resident, device),
         *_trained(recipe, resident, device),
-        *_passes(recipe, passes, phases, device),
+        *_passes(architecture.vocab_size, recipe, passes, phases, device),
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
@@ -192,13 +193,15 @@ def _optimizer(recipe: Recipe) -> str:
     return f"{optimizer.family}{bits} ({optimizer.library}{run})"
 
 
-def _passes(recipe: Recipe, passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
+def _passes(vocabulary: int, recipe: Recipe, passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
     if passes is not None:
         moments = {Phase.FORWARD: passes.forward, Phase.BACKWARD: passes.backward, Phase.EVAL: passes.evaluation}
         for phase, moment in moments.items():
             if phase in phases and moment is not None:
                 rows = recipe.evaluation.microbatch if phase is Phase.EVAL else recipe.microbatch
                 yield from _moment(phase, moment, rows * recipe.tokens, device)
+        if passes.evaluation is not None and recipe.evaluation.keeps_logits:
+            yield kept_logits(vocabulary, recipe, passes.evaluation.total_bytes, device)
         return
     live = tuple(phase for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL) if phase in phases)
     yield unknown("activations", live, device)
@@ -263,7 +266,9 @@ def _loop(architecture: Architecture, recipe: Recipe, resident: Resident, device
 def _ends(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
     saving = "safetensors.torch.save_file, torch.save"
     yield exact("checkpoint", (Phase.CHECKPOINT,), device, 0, texts.NOTHING_KEPT(), saving)
-    if recipe.export == "merge":
+    if recipe.export == "merge" and recipe.exports_on_host:
+        yield exact("export", (Phase.EXPORT,), device, 0, texts.MERGED_ON_HOST(), saving)
+    elif recipe.export == "merge":
         formula = texts.MERGE(total=resident.merge_bytes)
         yield expected("export", (Phase.EXPORT,), device, resident.merge_bytes, formula, f"{PEFT} merge")
     elif recipe.export != "none":

@@ -44,6 +44,7 @@ FOLLOWED: dict[str, tuple[Any, ...]] = {
     "loss.keeps_outputs": (False,),
     "evaluation.keeps_logits": (False,),
     "evaluation.generates": (0,),
+    "exports_on_host": (False,),
 }
 """Choices that it follows; for another one the installed transformers' own is run, and that is said."""
 TOLD = frozenset(
