@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from capienza.card.kinds import Kind, text
+from capienza.card.kinds import Kind, text, whole
 from capienza.card.training_kinds import FLAG, NAMES, amount, count, words
 
 DTYPES = ("bf16", "fp16", "fp32")
 LONGEST = 10**9
+MAX_RANK = 10**6
 
 
 class TrainingOption(msgspec.Struct, frozen=True):
@@ -191,3 +192,5 @@ OPTIONS: tuple[TrainingOption, ...] = (
 )
 
 KNOWN: dict[str, TrainingOption] = {option.name: option for option in OPTIONS}
+OWN_FIELDS: dict[str, Kind] = {"method": text(), "rank": whole(1, MAX_RANK), "optimizer": text()}
+"""What the struct's own fields take, whichever name they are written by."""

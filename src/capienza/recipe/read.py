@@ -9,6 +9,7 @@ from capienza.errors import Message, UsageError, template
 from capienza.recipe import build
 from capienza.recipe.choices import STATED, Choice, Choices, stated_in
 from capienza.recipe.contradictions import check
+from capienza.recipe.elsewhere import format_told
 from capienza.recipe.habits.lookup import framework_named
 from capienza.recipe.origins import origins, unused
 from capienza.recipe.recipe import Recipe
@@ -60,10 +61,11 @@ def recipe_of(
 def check_recipe(card: Card) -> None:
     """Contradictions of a card's recipe, without its model. Raises as `recipe_of`, but for fields that are open.
 
-    What the model would say is filled in with what contradicts nothing: weights in bf16, a type that has targets.
+    What the model would say is filled in with what contradicts nothing: a format of the weights, a type that has
+    targets.
     """
     try:
-        recipe_of(card, "bf16", "llama")
+        recipe_of(card, format_told(card), "llama")
     except UsageError:
         return
 

@@ -11,7 +11,8 @@ import msgspec
 from capienza.architecture.model import Architecture
 from capienza.card.load import place_of
 from capienza.card.model import Card, Placement
-from capienza.errors import InputError, Message, Place, template
+from capienza.card.problems import closest
+from capienza.errors import InputError, Message, Place, template, with_suggestion
 from capienza.formats.scheme import Scheme
 from capienza.ledger.entry import Entry
 from capienza.ledger.phase import Phase
@@ -26,7 +27,7 @@ from capienza.predict.training.reserved import reserved_bytes
 from capienza.predict.training.resident import Resident, resident_of
 from capienza.predict.training.runtime import workspaces_bytes
 from capienza.predict.training.states import OWN_TRAINERS
-from capienza.predict.training.trained import ALL_LINEAR, is_target
+from capienza.predict.training.trained import ALL_LINEAR, is_saved, is_target
 from capienza.predict.weights import SUM_OF_FORMATS
 from capienza.recipe.read import recipe_of
 from capienza.recipe.recipe import Adapters, Evaluation, Recipe
@@ -49,6 +50,16 @@ NOT_A_TARGET = template(
     "training.not-a-target",
     "no module of the model is called {found}; the other targets are taken",
     "its linear modules are {accepted}",
+)
+NOT_SAVED = template(
+    "training.not-saved",
+    "no module of the model is called {found}, so nothing is trained whole by that name",
+    "its modules are {accepted}",
+)
+TOO_LONG = template(
+    "training.above-the-models-length",
+    "{tokens} tokens are required, and the model is made for {longest}",
+    "take a model of that length, or one whose positions were extended; the figures are of the required length",
 )
 RANK_ABOVE = template(
     "training.rank-above",
@@ -200,7 +211,10 @@ def _copies(card: Card) -> int:
 
 
 def _checked(card: Card, architecture: Architecture, recipe: Recipe) -> Iterator[Message]:
-    """Targets and rank beside the model's own modules."""
+    """Length, targets and rank beside the model's own."""
+    longest = architecture.max_position_embeddings
+    if longest is not None and recipe.tokens > longest:
+        yield TOO_LONG(tokens=recipe.tokens, longest=longest)
     adapters = recipe.adapters
     if adapters is None:
         return
@@ -211,17 +225,29 @@ def _checked(card: Card, architecture: Architecture, recipe: Recipe) -> Iterator
         if target == ALL_LINEAR or any(is_target(one, alone) for one in made):
             continue
         if not any(is_target(one, adapters) for one in made):
-            raise InputError(NO_TARGET(found=adapters.targets, accepted=modules), _place(card, "training.targets"))
+            key = stated_field(recipe, "adapters.targets") or "training.targets"
+            told = NO_TARGET(found=adapters.targets, accepted=modules)
+            raise InputError(with_suggestion(told, closest(target, modules)), _place(card, key))
         yield NOT_A_TARGET(found=target, accepted=modules)
-    _check_rank(card, made, adapters)
+    for name in adapters.modules_to_save:
+        alone = msgspec.structs.replace(adapters, modules_to_save=(name,))
+        if not any(is_saved(one, alone) for one in made):
+            yield NOT_SAVED(found=name, accepted=tuple(dict.fromkeys(one.module for one in made)))
+    _check_rank(card, made, recipe, adapters)
 
 
-def _check_rank(card: Card, made: tuple[Piece, ...], adapters: Adapters) -> None:
+def _check_rank(card: Card, made: tuple[Piece, ...], recipe: Recipe, adapters: Adapters) -> None:
     for one in made:
         if is_target(one, adapters) and adapters.rank > min(one.shape):
             rows, columns = one.shape
             told = RANK_ABOVE(rank=adapters.rank, module=one.module, rows=rows, columns=columns, most=min(one.shape))
-            raise InputError(told, _place(card, "training.rank"))
+            raise InputError(told, _place(card, stated_field(recipe, "adapters.rank") or "training.rank"))
+
+
+def stated_field(recipe: Recipe, field: str) -> str | None:
+    """The card's own key behind a field of the recipe: it may be a framework's name. None where the card has none."""
+    origin = next((one for one in recipe.origins if one.field == field and one.is_stated), None)
+    return None if origin is None else str(origin.source.parameters["field"])
 
 
 def _place(card: Card, field: str) -> Place:
