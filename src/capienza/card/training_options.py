@@ -121,6 +121,8 @@ OPTIONS: tuple[TrainingOption, ...] = (
     TrainingOption("loss_chunk", count(), "Tokens of one piece of a chunked loss.", "256"),
     TrainingOption("loss_chunks", count(), "Pieces of a chunked loss.", "8"),
     TrainingOption("keep_outputs", FLAG, "The program holds the model's outputs during the backward pass.", "false"),
+    TrainingOption("images", count(0, 10**4), "Images of one row; 0 trains a model that also sees on text alone.", "1"),
+    TrainingOption("image_size", count(1, 10**5), "Pixels of a side of an image, as the model is given it.", "224"),
     TrainingOption("packing", FLAG, "Several short sequences fill one row.", "true", True),
     TrainingOption("packing_strategy", text(60), "How TRL packs.", "bfd"),
     TrainingOption("padding_free", FLAG, "A batch is one row without padding.", "true"),

@@ -115,12 +115,13 @@ def evaluation(choices: Choices, microbatch: int) -> Evaluation:
         microbatch=microbatch if stated == "microbatch" else int(stated),
         keeps_logits=bool(value(choices, "eval_keeps_logits")),
         generates=int(value(choices, "eval_generates")),
-        rows=_count(choices, "eval_rows"),
-        offload_steps=_count(choices, "eval_accumulation_steps"),
+        rows=count(choices, "eval_rows"),
+        offload_steps=count(choices, "eval_accumulation_steps"),
     )
 
 
-def _count(choices: Choices, option: str) -> int | None:
+def count(choices: Choices, option: str) -> int | None:
+    """A whole number that may be left open."""
     found = value(choices, option)
     return None if found in (None, "none") else int(found)
 

@@ -28,6 +28,8 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "export": ("export",),
     "exports_on_host": ("export_device",),
     "allocator": ("allocator",),
+    "images": ("images",),
+    "image_size": ("image_size",),
     "precision.base": ("frozen_dtype", "base_dtype"),
     "precision.trained": ("adapter_dtype", "trained_dtype"),
     "precision.quantised": ("base_format",),

@@ -102,6 +102,8 @@ def _made(card: Card, framework: str, versions: Versions, choices: Choices) -> R
         parallel=build.parallel(choices, card),
         preference=build.preference(choices),
         allocator=card.allocator,
+        images=build.count(choices, "images"),
+        image_size=build.count(choices, "image_size"),
     )
 
 

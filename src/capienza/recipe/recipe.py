@@ -162,10 +162,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """One training run on one rank's view. `tokens` and `microbatch` are of one pass; padded rows are full rows.
 
     `kernels`: whose code runs norms, rotary positions and the gated product. `has_padding_mask`: the batch holds an
-    attention mask. `exports_on_host`: adapters are merged in main memory, apart from the run. `added_tokens` are rows
-    that the framework adds to embedding and head (a padding token), or with a minus takes away when it fits them to the
-    tokenizer. `libraries` are releases by package, as stated or as they were in the framework's month. `left_out` are
-    options of the card that change no figure here, `origins` what every field rests on.
+    attention mask. `images` of one row, `image_size` pixels of their sides. `exports_on_host`: adapters are merged in
+    main memory, apart from the run. `added_tokens` are rows that the framework adds to embedding and head (a padding
+    token), or with a minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as
+    stated or as they were in the framework's month. `left_out` are options of the card that change no figure here,
+    `origins` what every field rests on.
     """
 
     framework: str
@@ -192,6 +193,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     parallel: Parallel = Parallel()
     preference: Preference | None = None
     allocator: str | None = None
+    images: int | None = None
+    image_size: int | None = None
     added_tokens: int = 0
     libraries: tuple[tuple[str, str], ...] = ()
     left_out: tuple[Message, ...] = ()

@@ -57,7 +57,7 @@ ORDER = (
     "objective", "sharding", "optimizer", "mixed_precision", "rank", "alpha", "dropout",
     "modules_to_save", "adapter_dtype", "frozen_dtype", "trained_dtype", "master_weights", "fp8", "kbit_upcast",
     "optimizer_run", "optimizer_states", "paged", "optimizer_in_backward", "momentum", "projection_rank", "attention",
-    "kernels",
+    "kernels", "images", "image_size",
     "packing", "packing_strategy", "padding_free", "padding_mask", "loss_type", "loss", "loss_fp32",
     "loss_shift_copy", "loss_chunks", "loss_chunk", "keep_outputs", "fp32_outputs", "gradient_checkpointing",
     "activation_offloading", "reentrant", "eval_microbatch", "eval_keeps_logits", "eval_rows",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from capienza.architecture.model import Architecture
+from capienza.architecture.model import Architecture, Parameter
 from capienza.card.load import place_of
 from capienza.card.model import Card, Placement
 from capienza.card.problems import closest
@@ -19,6 +19,7 @@ from capienza.ledger.phase import Phase
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model, stored_format
 from capienza.predict.training.context import Context, context_on
+from capienza.predict.training.from_files import is_sided, of_files
 from capienza.predict.training.ledger import phases_of, training_entries
 from capienza.predict.training.modules import Piece, pieces
 from capienza.predict.training.passes import Passes, passes
@@ -40,6 +41,11 @@ NO_EVALUATION = template(
     "no evaluation is stated, and none is counted; one with the usual microbatch of {microbatch} would hold "
     "{total_bytes} beside what stays",
     "state training.eval_microbatch if the run evaluates",
+)
+THROUGH_THE_TRACE = template(
+    "training.through-the-trace",
+    "what {model_type} holds in a pass besides its text hangs on the program and its images or sounds",
+    "capienza trace CARD runs it: those figures are through the trace",
 )
 NO_TARGET = template(
     "training.no-target",
@@ -68,14 +74,21 @@ RANK_ABOVE = template(
 )
 
 
+Side = Literal["none", "passes", "all"]
+
+
 class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a training holds on one GPU beside its weights, and what that rests on."""
+    """What a training holds on one GPU beside its weights, and what that rests on.
+
+    `side`: the model sees or hears as well, and what that holds in a pass is not in `passes`, or nothing of it is here.
+    """
 
     architecture: Architecture
     recipe: Recipe
     resident: Resident
     passes: Passes | None = None
     reserved: dict[Phase, int] | None = None
+    side: Side = "none"
     context: Context | None = None
     cuda_total_bytes: int | None = None
     notes: tuple[Message, ...] = ()
@@ -124,6 +137,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             reserved=self.reserved,
             context=self.context,
             cuda_total_bytes=self.cuda_total_bytes,
+            side=self.side,
         )
         return [provable(entry, self.recipe) for entry in made]
 
@@ -134,16 +148,61 @@ def training_answer(card: Card, model: Model, gpus: int, *, is_replayed: bool = 
     Without `is_replayed` what the allocator keeps is not computed, and stands as unknown. Raises `InputError` for names
     that the model or the framework does not have, with the card's line.
     """
-    architecture = model.architecture
+    whole = of_files(model) if model.architecture is None or is_sided(model) else None
+    architecture = model.architecture or whole
     if card.task != "fine-tuning" or architecture is None or not architecture.parameters or missing_fields(card):
         return None
     recipe = recipe_of(card, stored_format(model), architecture.model_type, rest_dtype=model.dtype)
     scheme = None if card.weights.format is not None else model.scheme
-    notes = tuple(_checked(card, architecture, recipe))
+    notes = tuple(_checked(card, whole or architecture, recipe))
     if gpus > 1 or _copies(card) > 1:
         return None
     config = model.artifact.config if model.artifact else None
+    if not architecture.layers or (is_sided(model) and recipe.images != 0):
+        return _with_a_side(architecture, whole, recipe, scheme, config, notes)
     return answer_of(architecture, recipe, scheme, config, notes, is_replayed=is_replayed)
+
+
+def _with_a_side(
+    text: Architecture,
+    whole: Architecture | None,
+    recipe: Recipe,
+    scheme: Scheme | None,
+    config: Mapping[str, Any] | None,
+    notes: tuple[Message, ...],
+) -> TrainingAnswer | None:
+    """A training of a model that sees or hears: `whole` has the parameters of its files, `text` describes its text.
+
+    What its other side holds in a pass is unknown: it hangs on the images, which are the program's.
+    """
+    known = whole or text
+    if recipe.adapters is not None and any(_is_folded(one, recipe.adapters) for one in known.parameters):
+        return None
+    told = THROUGH_THE_TRACE(model_type=text.model_type)
+    if text.layers:
+        found = answer_of(text, recipe, scheme, config, (*notes, told), is_replayed=False)
+    else:
+        found = TrainingAnswer(
+            architecture=known,
+            recipe=recipe,
+            resident=resident_of(known, recipe, scheme),
+            notes=(*notes, told, *recipe.left_out),
+        )
+    resident = resident_of(known, recipe, scheme)
+    side: Side = "passes" if whole is not None or _sees(known) else "all"
+    return msgspec.structs.replace(found, architecture=known, resident=resident, side=side)
+
+
+def _sees(architecture: Architecture) -> bool:
+    return any(one.role == "vision" for one in architecture.parameters)
+
+
+def _is_folded(parameter: Parameter, adapters: Adapters) -> bool:
+    """Is it the kernel of a convolution that a target names? Its adapters are convolutions too."""
+    module = parameter.name.removesuffix(".weight")
+    return len(parameter.shape) > 2 and any(
+        module == target or module.endswith(f".{target}") for target in adapters.targets
+    )
 
 
 def answer_of(

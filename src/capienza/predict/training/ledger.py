@@ -47,6 +47,9 @@ PEFT = "peft utils/other.py, tuners/lora"
 TRAINER = "transformers trainer.py"
 STATES_LIVE: Phases = (*STEPS, Phase.FORWARD, Phase.BACKWARD, Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT)
 """States are made at the first step; the peak of every other phase is that of the passes after it."""
+PASSES: Phases = (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL)
+HEADERS = "the headers of the model's files"
+IMAGES = ("the images or sounds of a row",)
 OPTIMIZER_SOURCES = {
     "torch": "torch.optim 2.13",
     "bitsandbytes": "bitsandbytes 0.50 optim/optimizer.py",
@@ -65,10 +68,12 @@ def training_entries(
     reserved: Mapping[Phase, int] | None = None,
     context: Context | None = None,
     cuda_total_bytes: int | None = None,
+    side: str = "none",
 ) -> list[Entry]:
     """The entries of one GPU besides its weights.
 
     `passes` None: what the passes hold is not known; `reserved`, by phase, is what the allocator keeps from the device.
+    `side`: what is open of a model that sees or hears as well ("passes", or "all" with what is trained of it).
     """
     phases = phases_of(recipe)
     made = [
@@ -80,6 +85,12 @@ def training_entries(
         *_ends(recipe, resident, device),
         *_preference(architecture, recipe, resident, device, cuda_total_bytes),
     ]
+    if side == "all":
+        made.append(unknown("side_weights", TRAINING_PHASES, device, (HEADERS,), texts.BY_HEADERS()))
+    if side != "none":
+        made = [entry for entry in made if entry.name != "inputs"]
+        made.append(unknown("inputs", AFTER_LOAD, device, IMAGES, texts.BY_TRACE()))
+        made.append(unknown("side_activations", PASSES, device, IMAGES, texts.BY_TRACE()))
     made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
     made += _cached(made, resident, reserved, phases, device)
     made.append(_context(device, context, phases))
@@ -204,9 +215,10 @@ def _passes(vocabulary: int, recipe: Recipe, passes: Passes | None, phases: Phas
             yield kept_logits(vocabulary, recipe, passes.evaluation.total_bytes, device)
         return
     live = tuple(phase for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL) if phase in phases)
-    yield unknown("activations", live, device)
-    yield unknown("logits_and_loss", live, device)
-    yield unknown("gradients", (Phase.BACKWARD,), device)
+    proof = texts.BY_TRACE()
+    yield unknown("activations", live, device, proof=proof)
+    yield unknown("logits_and_loss", live, device, proof=proof)
+    yield unknown("gradients", (Phase.BACKWARD,), device, proof=proof)
 
 
 def _moment(phase: Phase, moment: Moment, tokens: int, device: str) -> Iterator[Entry]:

@@ -79,6 +79,16 @@ PASS_GRADIENTS = template(
 )
 IN_LAYER = template("training.in-layer", "in layer {layer}")
 AT_PART = template("training.at-part", "at its part {part}")
+BY_TRACE = template(
+    "training.proof-by-trace",
+    "the program itself, run on fake tensors through the trace, or peaks by phase on the intended card",
+    "capienza trace CARD",
+)
+BY_HEADERS = template(
+    "training.proof-by-headers",
+    "the headers of the model's own files",
+    "name the model by its id, or a folder with them",
+)
 MERGED_ON_HOST = template("training.formula-merged-on-host", "adapters are merged in main memory, not on the GPU")
 KEPT_LOGITS = template(
     "training.formula-kept-logits",

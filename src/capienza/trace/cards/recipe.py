@@ -29,6 +29,7 @@ RUN: dict[str, tuple[Any, ...]] = {
     "precision.quantised": (None, *FOUR_BIT),
     "optimizer.in_backward": (False,),
     "parallel.sharding": ("none",),
+    "images": (None, 0, 1),
 }
 """Choices of a recipe that this program has; another one is another program."""
 FOLLOWED: dict[str, tuple[Any, ...]] = {
@@ -132,6 +133,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     max_grad_norm: float = 1.0
     eval_sequences: int = 0
     merges: bool = False
+    has_images: bool = False
+    image_size: int | None = None
     assumed: tuple[Message, ...] = ()
     left_out: tuple[Message, ...] = ()
 
@@ -235,6 +238,8 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
         max_grad_norm=recipe.max_grad_norm or 0.0,
         eval_sequences=recipe.microbatch if is_evaluation_open else recipe.evaluation.microbatch,
         merges=recipe.export == "merge",
+        has_images=bool(recipe.images),
+        image_size=recipe.image_size,
         assumed=tuple(told),
         left_out=(*_not_followed(recipe), *recipe.left_out),
     )

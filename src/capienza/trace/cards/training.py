@@ -8,12 +8,14 @@ without metrics keeps the losses alone. A checkpoint is copied to main memory te
 from __future__ import annotations
 
 import contextlib
+import inspect
 from typing import Any
 
 import torch
 
 from capienza.trace.cards.model import kind_of, library, model_of
 from capienza.trace.cards.recipe import Recipe
+from capienza.trace.cards.rows import rows_of
 from capienza.trace.quantised import quantise_linears
 from capienza.trace.run import phase
 
@@ -33,6 +35,9 @@ class Training:
         self.optimizer = _optimizer(recipe, [one for one in self.model.parameters() if one.requires_grad])
         self.scaler = torch.amp.GradScaler(device) if recipe.autocast == "float16" else None
         self.updates = 0
+        # The Trainer counts them only for a model that takes what it does not know of.
+        parameters = inspect.signature(model_forward(self.model)).parameters.values()
+        self.counts_items = any(one.kind is one.VAR_KEYWORD for one in parameters)
 
     def update(self) -> None:
         """One update; the last one is followed by the rest of the cycle."""
@@ -57,10 +62,11 @@ class Training:
 
     def loss(self, sequences: int) -> Any:
         """The loss of rows of the required length, every one full."""
-        inputs = _rows(self.recipe, sequences, self.device)
+        inputs = rows_of(self.recipe, sequences, self.device)
         with self.cast():
             # The Trainer divides by the tokens of all microbatches of an update, and says how many they are.
-            outputs = self.model(**inputs, num_items_in_batch=inputs["labels"].ne(IGNORED).sum())
+            more = {"num_items_in_batch": inputs["labels"].ne(IGNORED).sum()} if self.counts_items else {}
+            outputs = self.model(**inputs, **more)
         if self.recipe.widens_outputs:
             outputs = library("accelerate").utils.convert_to_fp32(outputs)
         return outputs.loss
@@ -168,9 +174,6 @@ def _optimizer(recipe: Recipe, parameters: list[Any]) -> torch.optim.Optimizer:
     return made
 
 
-def _rows(recipe: Recipe, sequences: int, device: str) -> dict[str, torch.Tensor]:
-    """Full rows, as a collator makes them on the host, and their way to the device."""
-    ids = torch.zeros(sequences, recipe.tokens, dtype=torch.int64)
-    labels = ids[:, 0] if kind_of(recipe).one_label_a_row else ids
-    rows = {"input_ids": ids, "labels": labels.clone(), "attention_mask": torch.ones_like(ids)}
-    return {name: value.to(device) for name, value in rows.items()}
+def model_forward(model: Any) -> Any:
+    """The model's own forward pass, without the adapters around it."""
+    return getattr(model, "get_base_model", lambda: model)().forward
