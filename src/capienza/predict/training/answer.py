@@ -45,7 +45,8 @@ NO_EVALUATION = template(
 THROUGH_THE_TRACE = template(
     "training.through-the-trace",
     "what {model_type} holds in a pass besides its text hangs on the program and its images or sounds",
-    "capienza trace CARD runs it: those figures are through the trace",
+    "capienza trace CARD runs image classifiers, Whisper, UNets and Flux.2, through the trace; "
+    "other programs go through predict_peak",
 )
 NO_TARGET = template(
     "training.no-target",
@@ -154,7 +155,9 @@ def training_answer(card: Card, model: Model, gpus: int, *, is_replayed: bool = 
         return None
     recipe = recipe_of(card, stored_format(model), architecture.model_type, rest_dtype=model.dtype)
     scheme = None if card.weights.format is not None else model.scheme
-    notes = tuple(_checked(card, whole or architecture, recipe))
+    if not architecture.layers and _is_named_otherwise(architecture, recipe):
+        return None
+    notes = tuple(_checked(card, architecture, recipe))
     if gpus > 1 or _copies(card) > 1:
         return None
     config = model.artifact.config if model.artifact else None
@@ -191,6 +194,16 @@ def _with_a_side(
     resident = resident_of(known, recipe, scheme)
     side: Side = "passes" if whole is not None or _sees(known) else "all"
     return msgspec.structs.replace(found, architecture=known, resident=resident, side=side)
+
+
+def _is_named_otherwise(files: Architecture, recipe: Recipe) -> bool:
+    """Is some target no module of the files? Their names may be those of the checkpoint, and not the program's."""
+    adapters = recipe.adapters
+    if adapters is None or adapters.targets == (ALL_LINEAR,):
+        return False
+    made = pieces(files, recipe)
+    alone = (msgspec.structs.replace(adapters, targets=(target,)) for target in adapters.targets)
+    return not all(any(is_target(one, asked) for one in made) for asked in alone)
 
 
 def _sees(architecture: Architecture) -> bool:

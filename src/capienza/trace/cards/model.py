@@ -9,12 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from capienza.errors import InputError, Message, MissingPartError, template
+from capienza.errors import InputError, Message, template
+from capienza.trace.cards.libraries import library
 from capienza.trace.cards.recipe import Recipe
 
-NO_LIBRARY = template(
-    "trace.no-library", "{name} is not installed, and the card's program needs it", "pip install {name}"
-)
 UNKNOWN_MODEL = template(
     "trace.unknown-model",
     "transformers {version} makes no causal language model of model_type {model_type}: {reason}",
@@ -127,13 +125,3 @@ def _classes(kind: Kind, recipe: Recipe) -> tuple[str, ...]:
     tables = library("transformers.models.auto.modeling_auto")
     found = getattr(tables, kind.table).get(recipe.config["model_type"], ())
     return (found,) if isinstance(found, str) else tuple(found)
-
-
-def library(name: str) -> Any:
-    """An optional library. Raises `MissingPartError` when it is not installed."""
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingPartError(NO_LIBRARY(name=name)) from error

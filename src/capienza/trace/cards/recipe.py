@@ -65,6 +65,15 @@ NO_CONFIG = template(
     "{model} has no config.json of transformers, so there is no program to trace",
     "name the model's folder or Hub id; a GGUF file or a bare number of parameters cannot be traced",
 )
+NOT_A_DENOISER = template(
+    "trace.not-a-denoiser",
+    "{found} of diffusers is not run here as a card; what is: fine-tunings of {accepted}",
+    "trace a program of your own with predict_peak",
+)
+WITHOUT_ENCODERS = template(
+    "trace.without-encoders",
+    "autoencoder and text encoders are not on the GPU: their outputs are computed before, or they wait in main memory",
+)
 NOT_STATED = template(
     "trace.not-stated", "the card states no {field}, so there is nothing to run", "add {field} to the card"
 )
@@ -135,6 +144,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     merges: bool = False
     has_images: bool = False
     image_size: int | None = None
+    is_diffusion: bool = False
     assumed: tuple[Message, ...] = ()
     left_out: tuple[Message, ...] = ()
 
@@ -145,6 +155,8 @@ def recipe_of(card: Card, config: dict[str, Any] | None, stored: str | None) -> 
     Raises `InputError` for a model without a configuration, `UsageError` for what the card does not state, or what
     cannot be traced.
     """
+    if config is not None and "model_type" not in config and "_class_name" in config:
+        return _diffusion(card, config, stored)
     if config is None or "model_type" not in config:
         raise InputError(NO_CONFIG(model=card.model.id or card.model.path or card.name))
     placed = card.placement
@@ -157,6 +169,24 @@ def recipe_of(card: Card, config: dict[str, Any] | None, stored: str | None) -> 
     made = _training if card.task == "fine-tuning" else _generation
     recipe = made(card, config, stored)
     return msgspec.structs.replace(recipe, assumed=(*_of_the_model(config, recipe), *recipe.assumed))
+
+
+def _diffusion(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
+    """A fine-tuning of a model of diffusers."""
+    from capienza.trace.cards.diffusion import CLASSES
+
+    found = str(config["_class_name"])
+    if found not in CLASSES or card.task != "fine-tuning":
+        raise InputError(NOT_A_DENOISER(found=found, accepted=tuple(CLASSES)))
+    if card.tokens.required is None:
+        raise UsageError(NOT_STATED(field="tokens.required"))
+    recipe = _training(card, {**config, "model_type": found}, stored)
+    if recipe.four_bit is not None:
+        raise UsageError(NOT_A_CHOICE(field="precision.quantised", found=recipe.four_bit[0], accepted=("none",)))
+    kept = {name: value for name, value in config.items() if name != "model_type"}
+    return msgspec.structs.replace(
+        recipe, config=kept, is_diffusion=True, assumed=(*recipe.assumed, WITHOUT_ENCODERS())
+    )
 
 
 def _of_the_model(config: dict[str, Any], recipe: Recipe) -> Iterator[Message]:

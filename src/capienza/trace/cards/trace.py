@@ -12,7 +12,8 @@ import msgspec
 from capienza.allocator.settings import Settings
 from capienza.errors import Message
 from capienza.trace.cards.generation import Generation, shortened
-from capienza.trace.cards.model import library, replaced
+from capienza.trace.cards.libraries import library
+from capienza.trace.cards.model import replaced
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.cards.training import Training
 from capienza.trace.peak import Prediction, predict_peak
@@ -52,7 +53,7 @@ def trace_recipe(
                 progress=progress,
             )
     told = shortened(recipe) if recipe.task == "generation" else None
-    other = replaced(recipe)
+    other = None if recipe.is_diffusion else replaced(recipe)
     return CardTrace(found, recipe.assumed + ((other,) if other else ()), recipe.left_out + ((told,) if told else ()))
 
 

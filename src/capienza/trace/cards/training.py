@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
-from capienza.trace.cards.model import kind_of, library, model_of
+from capienza.trace.cards.diffusion import denoiser, loss_of
+from capienza.trace.cards.libraries import library
+from capienza.trace.cards.model import kind_of, model_of
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.cards.rows import rows_of
 from capienza.trace.quantised import quantise_linears
@@ -62,6 +64,9 @@ class Training:
 
     def loss(self, sequences: int) -> Any:
         """The loss of rows of the required length, every one full."""
+        if self.recipe.is_diffusion:
+            with self.cast():
+                return loss_of(self.model, self.recipe, sequences, self.device)
         inputs = rows_of(self.recipe, sequences, self.device)
         with self.cast():
             # The Trainer divides by the tokens of all microbatches of an update, and says how many they are.
@@ -92,6 +97,8 @@ class Training:
 
 def _loaded(recipe: Recipe, device: str) -> Any:
     """The model in its format; a quantised one comes to the device layer by layer, as its files are read."""
+    if recipe.is_diffusion:
+        return denoiser(recipe, device)
     if recipe.four_bit is None:
         return model_of(recipe, device)
     library("bitsandbytes")
@@ -129,12 +136,16 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
             lora_alpha=recipe.alpha,
             lora_dropout=recipe.dropout,
             target_modules=targets,
-            task_type=kind_of(recipe).adapter_task,
+            task_type=None if recipe.is_diffusion else kind_of(recipe).adapter_task,
         )
         model = peft.get_peft_model(model, config)
         for name, parameter in model.named_parameters():
             if "lora_" in name and recipe.adapter_dtype is not None:
                 parameter.data = parameter.data.to(getattr(torch, recipe.adapter_dtype))
+    if recipe.is_diffusion:
+        if recipe.gradient_checkpointing:
+            getattr(model, "get_base_model", lambda: model)().enable_gradient_checkpointing()
+        return model
     if recipe.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": recipe.is_reentrant})
         if recipe.method != "full":
