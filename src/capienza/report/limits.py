@@ -57,16 +57,12 @@ def limits_document(limits: Limits, say: Say) -> Document:
     """One row for each limit, then what is missing from them."""
     length, other = limits.length, limits.concurrency or limits.microbatch
     assert other is not None
-    at_once = say("microbatch {count}" if limits.microbatch else "{count} at a time", count=say.number(length.at))
-    rows = (
-        _row(say("longest required length"), at_once, length, say),
-        _row(
-            say("largest microbatch" if limits.microbatch else "largest concurrency"),
-            say("{tokens} tokens per sequence", tokens=say.number(other.at)),
-            other,
-            say,
-        ),
-    )
+    count, tokens = say.number(length.at), say("{tokens} tokens per sequence", tokens=say.number(other.at))
+    if limits.microbatch is None:
+        beside, largest = say("{count} at a time", count=count), say("largest concurrency")
+    else:
+        beside, largest = say("microbatch {count}", count=count), say("largest microbatch")
+    rows = (_row(say("longest required length"), beside, length, say), _row(largest, tokens, other, say))
     columns = (say("limit"), say("with"), say("expected"), say("predicted fit"), say("what binds"))
     blocks: list[Block] = [
         Heading(f"{limits.card.name}: {limits.gpu} x {limits.gpus}", 1),
