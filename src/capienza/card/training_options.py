@@ -121,8 +121,15 @@ OPTIONS: tuple[TrainingOption, ...] = (
     TrainingOption("loss_chunk", count(), "Tokens of one piece of a chunked loss.", "256"),
     TrainingOption("loss_chunks", count(), "Pieces of a chunked loss.", "8"),
     TrainingOption("keep_outputs", FLAG, "The program holds the model's outputs during the backward pass.", "false"),
-    TrainingOption("images", count(0, 10**4), "Images of one row; 0 trains a model that also sees on text alone.", "1"),
-    TrainingOption("image_size", count(1, 10**5), "Pixels of a side of an image, as the model is given it.", "224"),
+    TrainingOption(
+        "images",
+        count(0, 10**4, or_none=True),
+        "Images of one row; 0 trains a model that also sees on text alone.",
+        "1",
+    ),
+    TrainingOption(
+        "image_size", count(1, 10**5, or_none=True), "Pixels of a side of an image, as the model is given it.", "224"
+    ),
     TrainingOption("packing", FLAG, "Several short sequences fill one row.", "true", True),
     TrainingOption("packing_strategy", text(60), "How TRL packs.", "bfd"),
     TrainingOption("padding_free", FLAG, "A batch is one row without padding.", "true"),
@@ -132,10 +139,16 @@ OPTIONS: tuple[TrainingOption, ...] = (
     ),
     TrainingOption("eval_keeps_logits", FLAG, "Evaluation keeps the logits of all rows on the GPU.", "false"),
     TrainingOption(
-        "eval_rows", count(), "Sequences of the whole evaluation, where it keeps their logits until its end.", "500"
+        "eval_rows",
+        count(or_none=True),
+        "Sequences of the whole evaluation, where it keeps their logits until its end.",
+        "500",
     ),
     TrainingOption(
-        "eval_accumulation_steps", count(), "Passes after which an evaluation moves kept logits to main memory.", "1"
+        "eval_accumulation_steps",
+        count(or_none=True),
+        "Passes after which an evaluation moves kept logits to main memory.",
+        "1",
     ),
     TrainingOption("eval_generates", count(0, LONGEST), "Tokens that evaluation generates.", "0"),
     TrainingOption(
