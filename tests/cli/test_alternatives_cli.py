@@ -201,6 +201,7 @@ def test_json_is_one_document(capienza, card):
     assert kinds == {
         "capacity", "weight_format", "kv_type", "microbatch", "checkpointing", "optimizer", "attention", "loss",
         "offload", "placement", "engine_budget", "allocator",
+        "method", "adapters", "evaluation", "export",
     }  # fmt: skip
     first = data["alternatives"][0]
     assert first["card_lines"] == [f"{each['path']}: {each['after']}" for each in first["settings"]]

@@ -114,8 +114,8 @@ def asked(card, gpu, **more):
         return None
 
 
-def wanted(card):
-    """What the card asks for, as this test knows it."""
+def wanted(card, *, but_method=False):
+    """What the card asks for, as this test knows it; `but_method`: whatever is trained."""
     built = msgspec.to_builtins(card)
     same = {
         name: built[name] for name in ("tokens", "concurrency", "quality", "budget", "calendar", "margin", "reserve")
@@ -124,6 +124,8 @@ def wanted(card):
     same["model"] = {name: built["model"].get(name) for name in ("id", "path", "revision", "parameters")}
     same["engine"] = card.engine and (card.engine.name, card.engine.version)
     training = card.training
+    if but_method:
+        return same
     same["trained"] = (training and (training.method, training.rank, training.options.get("targets"))) or (None,) * 3
     return same
 
@@ -137,6 +139,11 @@ def leaves(built, path=""):
     if isinstance(built, dict):
         return {key: value for name, part in built.items() for key, value in leaves(part, f"{path}.{name}").items()}
     return {path: str(built)}
+
+
+def written_leaves(card):
+    """What the card writes: a block that is not there and one that says nothing are the same."""
+    return {path: value for path, value in leaves(msgspec.to_builtins(card)).items() if value not in ("None", "{}")}
 
 
 def bare(card):
@@ -162,7 +169,10 @@ def test_no_alternative_touches_the_requirement(folder, document, gpu):
     answer = asked(card, gpu)
     for one in answer.found.alternatives if answer else ():
         changed = one.change.card
-        assert wanted(changed) == wanted(card)
+        is_method = one.change.kind == "method"
+        assert wanted(changed, but_method=is_method) == wanted(card, but_method=is_method)
+        if is_method and one.after is not None:
+            assert any(part.subject == "quality" and "method" in part.fields for part in one.invalidates)
         assert batch(changed) == batch(card), one.change.id
         for setting in one.change.settings:
             name = setting.path.rpartition(".")[2]
@@ -178,7 +188,7 @@ def test_it_is_one_change_and_its_lines_are_all_that_differs(folder, document, g
     card = folder(document)
     answer = asked(card, gpu)
     for one in answer.found.alternatives if answer else ():
-        before, after = (leaves(msgspec.to_builtins(each)) for each in (card, one.change.card))
+        before, after = (written_leaves(each) for each in (card, one.change.card))
         differing = {path.lstrip(".") for path in {*before, *after} if before.get(path) != after.get(path)}
         paths = {setting.path.replace("training.", "") for setting in one.change.settings}
         heads = {path.removeprefix("training.options.").removeprefix("training.") for path in differing}
@@ -189,7 +199,7 @@ def test_it_is_one_change_and_its_lines_are_all_that_differs(folder, document, g
             assert paths <= heads | {"placement.gpus"}
             assert {head.split(".")[0] for head in heads} <= {path.split(".")[0] for path in paths} | {"training"}
         kinds = {path.split(".")[0] for path in paths}
-        assert len(kinds) <= 1 or one.change.kind in ("microbatch", "placement")
+        assert len(kinds) <= 1 or one.change.kind in ("microbatch", "placement", "method")
 
 
 @given(documents)

@@ -40,6 +40,8 @@ def _values(option: TrainingOption) -> st.SearchStrategy[Any]:
         return st.sampled_from(option.kind.schema["enum"])
     if option.kind.schema.get("type") == "integer":
         return st.integers(option.kind.schema["minimum"], 64)
+    if option.kind.text.startswith("whole number"):
+        return st.sampled_from([1, 32, "none"])
     if option.kind.schema.get("type") == "number" or "number" in option.kind.text:
         return st.sampled_from([0, 0.5])
     return st.sampled_from(["q_proj v_proj", "lm_head", "nll", "bfd"])

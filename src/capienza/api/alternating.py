@@ -30,6 +30,7 @@ from capienza.evidence.record import Record
 from capienza.evidence.standing import standing
 from capienza.ledger.capacity import capacity_from
 from capienza.ledger.phase import OTHER_NAMES, Phase
+from capienza.predict.sizing import ask_training
 
 GPU_OR_OFFER = template(
     "alternatives.gpu-or-offer", "--gpu and --offer both say where the card runs", "give one of them"
@@ -92,6 +93,7 @@ def alternatives(
         larger=larger,
         not_larger=not_larger,
         spread_otherwise=len(others) - len(alike),
+        training=trained.recipe if (trained := ask_training(read, model, gpus)) else None,
     )
     return Alternatives(
         scene=scene,

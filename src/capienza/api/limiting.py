@@ -1,4 +1,4 @@
-"""`limits`: the largest length and concurrency of a card's workload on a GPU."""
+"""`limits`: the largest length and concurrency, or microbatch, of a card's workload on a GPU."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import msgspec
 
 from capienza.api.models import model_of
 from capienza.api.sizing import facts_of, gpus_of, margin_bytes, named_gpu, named_traits, read_card, split_gpu
+from capienza.api.training_limits import SameBatch, TrainingSearch, same_batch
+from capienza.card.fields import MAX_COUNT
 from capienza.card.model import Card, TokenCount
 from capienza.card.options import plain_name
 from capienza.decide.limits import Limit, Need, limit
@@ -23,13 +25,14 @@ from capienza.units import NOTHING
 
 NEEDS_LOAD = template(
     "limits.needs-load",
-    "limits needs tokens.required and concurrency; the card does not state {fields}",
+    "limits needs {needed}; the card does not state {fields}",
     "state them: each limit holds the other one fixed",
 )
-ONLY_INFERENCE = template(
-    "limits.only-inference",
-    "limits is for inference; the card's task is {task}",
-    "for fine-tuning, capienza size shows what is computed",
+JUMPS = template(
+    "limits.cache-jumps",
+    "the ceiling holds what the allocator keeps, which also falls where a size grows: a predicted fit is of that size, "
+    "and not of every smaller one",
+    "size the card at each length that the run has",
 )
 TWO_COUNTS = template(
     "limits.two-gpu-counts", "--gpu asks for {named} GPUs and --gpus for {asked}", "give the number once"
@@ -40,7 +43,11 @@ MAX_LENGTH_OPTION = "max_model_len"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of `limits`: `max_positions` is the longest sequence the model is made for (None: not stated)."""
+    """The answer of `limits`: `max_positions` is the longest sequence the model is made for (None: not stated).
+
+    An inference has a `concurrency`, a fine-tuning a `microbatch`, and `same_batch` where some accumulation keeps its
+    batch within the limit.
+    """
 
     card: Card
     model: Model
@@ -48,13 +55,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int
     capacity: Capacity
     length: Limit
-    concurrency: Limit
+    concurrency: Limit | None = None
+    microbatch: Limit | None = None
+    same_batch: SameBatch | None = None
     max_positions: int | None
     notes: tuple[Message, ...] = ()
 
 
 def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = None) -> Limits:
-    """The largest required length at the card's concurrency, and the largest concurrency at its length.
+    """The largest required length at the card's concurrency or microbatch, and the largest of these at its length.
 
     Raises `UsageError` for GPU counts that contradict each other or the card, `InputError` for a card that leaves the
     load open or a GPU that is not known.
@@ -69,17 +78,23 @@ def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = Non
     others = read.host.others_use_bytes if read.host is not None and read.host != "none" else None
     capacity = capacity_from(known, others or 0)
     count = gpus_of(read, named if gpus is None else gpus)
-    search = _Search(read, model, count, facts_of(known, named_traits(name)))
-    required, sequences = read.tokens.required, read.concurrency
+    facts = facts_of(known, named_traits(name))
+    found = _trained if read.task == "fine-tuning" else _served
+    return found(read, model, capacity, name, count, facts)
+
+
+def _served(card: Card, model: Model, capacity: Capacity, gpu: str, gpus: int, facts: GpuFacts) -> Limits:
+    search = _Search(card, model, gpus, facts)
+    required, sequences = card.tokens.required, card.concurrency
     assert required is not None
     assert sequences is not None
-    bound, bound_by = _bound(read, model)
-    margin = margin_bytes(read)
+    bound, bound_by = _bound(card, model)
+    margin = margin_bytes(card)
     return Limits(
-        card=read,
+        card=card,
         model=model,
-        gpu=name,
-        gpus=count,
+        gpu=gpu,
+        gpus=gpus,
         capacity=capacity,
         length=limit(
             "tokens", sequences, lambda value: search.need(value, sequences), capacity, margin, bound, bound_by
@@ -89,6 +104,48 @@ def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = Non
         ),
         max_positions=model.architecture.max_position_embeddings if model.architecture else None,
         notes=search.notes,
+    )
+
+
+def _trained(card: Card, model: Model, capacity: Capacity, gpu: str, gpus: int, facts: GpuFacts) -> Limits:
+    search = TrainingSearch(card, model, gpus, facts)
+    required, sequences = card.tokens.required, card.microbatch
+    assert required is not None
+    assert sequences is not None
+    tokens, margin = required.total, margin_bytes(card)
+    longest = model.architecture.max_position_embeddings if model.architecture else None
+    microbatch = limit(
+        "microbatch",
+        tokens,
+        lambda value: search.need(tokens, value),
+        capacity,
+        margin,
+        whole=lambda value: search.whole(tokens, value),
+        most=MAX_COUNT,
+    )
+    return Limits(
+        card=card,
+        model=model,
+        gpu=gpu,
+        gpus=gpus,
+        capacity=capacity,
+        length=limit(
+            "tokens",
+            sequences,
+            lambda value: search.need(value, sequences),
+            capacity,
+            margin,
+            longest,
+            whole=lambda value: search.whole(value, sequences),
+        ),
+        microbatch=microbatch,
+        same_batch=same_batch(card, search, tokens, microbatch, capacity, margin),
+        max_positions=longest,
+        notes=(
+            *search.notes,
+            *((JUMPS(),) if microbatch.certain else ()),
+            *rule_notes(rule_outcomes(card, model, facts)),
+        ),
     )
 
 
@@ -108,15 +165,11 @@ def _bound(card: Card, model: Model) -> tuple[int | None, str]:
 
 
 def _check(card: Card) -> None:
-    if card.task != "inference":
-        raise InputError(ONLY_INFERENCE(task=card.task), Place(card.file, key="task"))
-    missing = tuple(
-        name
-        for name, value in (("tokens.required", card.tokens.required), ("concurrency", card.concurrency))
-        if value is None
-    )
+    sequences = {"concurrency": card.concurrency} if card.task == "inference" else {"microbatch": card.microbatch}
+    needed = {"tokens.required": card.tokens.required, **sequences}
+    missing = tuple(name for name, value in needed.items() if value is None)
     if missing:
-        raise InputError(NEEDS_LOAD(fields=missing), Place(card.file))
+        raise InputError(NEEDS_LOAD(needed=tuple(needed), fields=missing), Place(card.file))
 
 
 class _Search:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from capienza.card.field import Field
-from capienza.card.kinds import Kind, text, whole
+from capienza.card.kinds import Kind
 from capienza.card.model import Scalar, Training
 from capienza.card.training_kinds import OWN_OPTION
-from capienza.card.training_options import OPTIONS
-from capienza.card.training_spellings import SPELLINGS
-
-MAX_RANK = 10**6
+from capienza.card.training_options import OPTIONS, OWN_FIELDS
+from capienza.card.training_spellings import SAID_ELSEWHERE, SPELLINGS
 
 
 def _training(
@@ -33,13 +31,13 @@ TRAINING_FIELDS: tuple[Field, ...] = (
             build=_training,
             rest="options",
             rest_kind=OWN_OPTION,
-            rest_names=frozenset(SPELLINGS),
+            rest_names=SAID_ELSEWHERE.union(SPELLINGS),
         ),
         "The fine-tuning recipe; other options may be added by the program's own names.",
         "{method: lora, rank: 16, optimizer: adamw}",
     ),
-    Field("training.method", text(), "How the model is trained: full, lora, dora or qlora.", "lora"),
-    Field("training.rank", whole(1, MAX_RANK), "Rank of the adapters.", "16"),
-    Field("training.optimizer", text(), "The optimizer.", "adamw_torch_fused"),
+    Field("training.method", OWN_FIELDS["method"], "How the model is trained: full, lora, dora or qlora.", "lora"),
+    Field("training.rank", OWN_FIELDS["rank"], "Rank of the adapters.", "16"),
+    Field("training.optimizer", OWN_FIELDS["optimizer"], "The optimizer.", "adamw_torch_fused"),
     *(Field(f"training.{option.name}", option.kind, option.description, option.example) for option in OPTIONS),
 )

@@ -89,12 +89,16 @@ def amount(least: int, most: int, *, open_end: bool = False, or_none: bool = Fal
     return Kind(text=text, schema=schema, convert=convert)
 
 
-def count(least: int = 1, most: int = 10**9) -> Kind:
-    """A whole number."""
+def count(least: int = 1, most: int = 10**9, *, or_none: bool = False) -> Kind:
+    """A whole number; `none` is taken where it is said."""
+    schema: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": most}
+    text = f"whole number, {least} to {most}"
+    if not or_none:
+        return Kind(text=text, schema=schema, convert=lambda value: read_whole(value, least, most))
     return Kind(
-        text=f"whole number, {least} to {most}",
-        schema={"type": "integer", "minimum": least, "maximum": most},
-        convert=lambda value: read_whole(value, least, most),
+        text=f"{text}; or none",
+        schema={"anyOf": [{"const": "none"}, schema]},
+        convert=lambda value: "none" if value == "none" else read_whole(value, least, most),
     )
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from capienza.card.kinds import Kind, text
+from capienza.card.kinds import Kind, text, whole
 from capienza.card.training_kinds import CONFIGURATION, FLAG, NAMES, amount, count, words
 
 DTYPES = ("bf16", "fp16", "fp32")
 LONGEST = 10**9
+MAX_RANK = 10**6
 
 
 class TrainingOption(msgspec.Struct, frozen=True):
@@ -120,6 +121,15 @@ OPTIONS: tuple[TrainingOption, ...] = (
     TrainingOption("loss_chunk", count(), "Tokens of one piece of a chunked loss.", "256"),
     TrainingOption("loss_chunks", count(), "Pieces of a chunked loss.", "8"),
     TrainingOption("keep_outputs", FLAG, "The program holds the model's outputs during the backward pass.", "false"),
+    TrainingOption(
+        "images",
+        count(0, 10**4, or_none=True),
+        "Images of one row; 0 trains a model that also sees on text alone.",
+        "1",
+    ),
+    TrainingOption(
+        "image_size", count(1, 10**5, or_none=True), "Pixels of a side of an image, as the model is given it.", "224"
+    ),
     TrainingOption("packing", FLAG, "Several short sequences fill one row.", "true", True),
     TrainingOption("packing_strategy", text(60), "How TRL packs.", "bfd"),
     TrainingOption("padding_free", FLAG, "A batch is one row without padding.", "true"),
@@ -128,7 +138,25 @@ OPTIONS: tuple[TrainingOption, ...] = (
         "eval_microbatch", count(0, 10**6), "Sequences of one evaluation pass; 0 evaluates nothing.", "8", True
     ),
     TrainingOption("eval_keeps_logits", FLAG, "Evaluation keeps the logits of all rows on the GPU.", "false"),
+    TrainingOption(
+        "eval_rows",
+        count(or_none=True),
+        "Sequences of the whole evaluation, where it keeps their logits until its end.",
+        "500",
+    ),
+    TrainingOption(
+        "eval_accumulation_steps",
+        count(or_none=True),
+        "Passes after which an evaluation moves kept logits to main memory.",
+        "1",
+    ),
     TrainingOption("eval_generates", count(0, LONGEST), "Tokens that evaluation generates.", "0"),
+    TrainingOption(
+        "export_device",
+        words("gpu", "cpu"),
+        "Where what is exported is put together; on the cpu the whole weights are loaded into main memory for it.",
+        "cpu",
+    ),
     TrainingOption(
         "max_grad_norm",
         amount(0, 10**9, or_none=True),
@@ -204,3 +232,5 @@ OPTIONS: tuple[TrainingOption, ...] = (
 )
 
 KNOWN: dict[str, TrainingOption] = {option.name: option for option in OPTIONS}
+OWN_FIELDS: dict[str, Kind] = {"method": text(), "rank": whole(1, MAX_RANK), "optimizer": text()}
+"""What the struct's own fields take, whichever name they are written by."""

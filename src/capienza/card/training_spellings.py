@@ -14,7 +14,7 @@ from capienza.card.model import Scalar
 from capienza.card.options import plain_name
 from capienza.card.problems import MAX_SHOWN, Refused
 from capienza.card.training_kinds import FLAG, NOT_A_WORD
-from capienza.card.training_options import KNOWN
+from capienza.card.training_options import KNOWN, OWN_FIELDS
 from capienza.errors import Message
 
 
@@ -111,6 +111,18 @@ SPELLINGS: dict[str, Spelling] = {
 """Other names of options, in plain spelling."""
 
 
+CARD_FIELDS: dict[str, str] = {
+    **dict.fromkeys(("per_device_train_batch_size", "micro_batch_size", "train_batch_size_per_gpu"), "microbatch"),
+    **dict.fromkeys(("gradient_accumulation_steps", "gradient_accumulation"), "accumulation"),
+    **dict.fromkeys(("max_seq_length", "max_seq_len", "sequence_len", "cutoff_len"), "tokens.required"),
+}
+"""Names by Transformers, TRL, axolotl, LLaMA-Factory, torchtune and DeepSpeed, and the card's own field."""
+LOADERS = ("load_in_4bit", "load_in_8bit")
+"""Options that say in how many bits the base is held, which a card says under weights."""
+SAID_ELSEWHERE = frozenset({*CARD_FIELDS, *LOADERS})
+"""Options whose place in a card is another one: they may repeat it."""
+
+
 def refusal_of(name: str, value: Scalar) -> Message | None:
     """Why a spelling cannot hold a value; None where it can, and for a name that is none.
 
@@ -120,10 +132,12 @@ def refusal_of(name: str, value: Scalar) -> Message | None:
     if spelling is None:
         return None
     if spelling.values is None:
-        kind = KNOWN[spelling.option].kind if spelling.option in KNOWN else None
+        kind = KNOWN[spelling.option].kind if spelling.option in KNOWN else OWN_FIELDS.get(spelling.option)
     else:
         named = tuple(one for one in spelling.values if isinstance(one, str))
         is_flag = any(one is True for one in spelling.values)
+        if not named and not is_flag and value not in spelling.values:
+            return NOT_A_WORD(accepted=tuple(map(str, spelling.values)), found=str(value)[:MAX_SHOWN])
         if not is_flag or value in named:
             return None
         if named and not isinstance(value, bool):

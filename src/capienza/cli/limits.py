@@ -13,8 +13,9 @@ MAX_GPUS = 1024
 @click.command(
     "limits",
     cls=Command,
-    help="Find how far a card's workload goes on a GPU: the largest required length at the card's concurrency, and the "
-    "largest concurrency at its length, each with the entry that binds. The card itself is not changed.",
+    help="Find how far a card's workload goes on a GPU: the largest required length at the card's concurrency or "
+    "microbatch, and the largest of these at its length, each with the phase and the entry that bind. The card itself "
+    "is not changed.",
 )
 @argument("card", metavar="CARD", help="A workload card.")
 @option("--gpu", metavar="NAME[xN]", required=True, help="The GPU, or N of them.")

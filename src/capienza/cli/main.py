@@ -17,7 +17,7 @@ COMMANDS = {
     "size": ("capienza.cli.size", "The memory ledger of a card or model, and its peaks."),
     "decide": ("capienza.cli.decide", "Verdicts and shortlist over offers, with what proves them."),
     "plan": ("capienza.cli.plan", "Cost and calendar: steps, finish, and the bill of each offer."),
-    "limits": ("capienza.cli.limits", "The largest length and concurrency that a GPU takes."),
+    "limits": ("capienza.cli.limits", "The largest length, concurrency and microbatch that a GPU takes."),
     "measure": ("capienza.cli.measure", "Run a command, read its counters, and seal them as a record."),
     "diagnose": ("capienza.cli.diagnose", "Which phase of a run failed, from its log, and what explains it."),
     "alternatives": ("capienza.cli.alternatives", "Exactly one change each: what it does to every phase."),

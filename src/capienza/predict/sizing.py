@@ -167,16 +167,17 @@ def ask_engine(card: Card, model: Model, gpus: int, gpu: GpuFacts = NO_GPU) -> A
     return engine_answer(card, model, gpus, gpu, cache_format(card, model))
 
 
-def ask_training(card: Card, model: Model, gpus: int) -> TrainingAnswer | None:
+def ask_training(card: Card, model: Model, gpus: int, *, is_replayed: bool = True) -> TrainingAnswer | None:
     """What the card's training holds on any GPU; None for another task, or where what it depends on is open.
 
+    Without `is_replayed` what the allocator keeps beyond the tensors is left unknown: most of the time goes there.
     Raises `InputError` for choices that contradict each other or the model, with the card's line.
     """
     if card.task != "fine-tuning":
         return None
     from capienza.predict.training.answer import training_answer
 
-    return training_answer(card, model, gpus)
+    return training_answer(card, model, gpus, is_replayed=is_replayed)
 
 
 def _doubt(name: str, card: Card) -> Doubt | None:

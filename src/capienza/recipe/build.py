@@ -116,7 +116,15 @@ def evaluation(choices: Choices, microbatch: int) -> Evaluation:
         microbatch=microbatch if stated == "microbatch" else int(stated),
         keeps_logits=bool(value(choices, "eval_keeps_logits")),
         generates=int(value(choices, "eval_generates")),
+        rows=count(choices, "eval_rows"),
+        offload_steps=count(choices, "eval_accumulation_steps"),
     )
+
+
+def count(choices: Choices, option: str) -> int | None:
+    """A whole number that may be left open."""
+    found = value(choices, option)
+    return None if found in (None, "none") else int(found)
 
 
 def export(choices: Choices) -> Any:

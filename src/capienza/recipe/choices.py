@@ -14,7 +14,7 @@ from capienza.card.load import place_of
 from capienza.card.model import Card, Scalar
 from capienza.card.options import plain_name
 from capienza.card.training_options import KNOWN
-from capienza.card.training_spellings import SPELLINGS
+from capienza.card.training_spellings import SAID_ELSEWHERE, SPELLINGS
 from capienza.errors import InputError, Message, Place, template
 from capienza.recipe.launcher import is_launcher, said_by
 
@@ -77,6 +77,8 @@ def stated_in(card: Card) -> Stated:
             if one[0] == "alpha":
                 left_out.append(NO_MEMORY(field=field))
         elif field.startswith("training."):
+            if name in SAID_ELSEWHERE:
+                continue
             known = name in WITHOUT_MEMORY or _is_phase(name, value)
             left_out.append((NO_MEMORY if known else LEFT_OUT)(field=field))
     choices = {option: _one_of(card, option, found) for option, found in said.items()}
@@ -132,6 +134,10 @@ def _is_phase(name: str, value: Scalar) -> bool:
     return name in ("eval", "checkpoint", "save") and value == "none"
 
 
+def _shown(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _one_of(card: Card, option: str, found: list[_Said]) -> Choice:
     """The one value that several spellings of an option give."""
     strong = [one for one in found if not one.is_weak] or found[:1]
@@ -141,7 +147,7 @@ def _one_of(card: Card, option: str, found: list[_Said]) -> Choice:
         one = strong[0]
         other = next(said for said in strong if said.value != one.value)
         raise InputError(
-            TWO_VALUES(field=other.field, found=str(other.value), other=one.field, other_found=str(one.value)),
+            TWO_VALUES(field=other.field, found=_shown(other.value), other=one.field, other_found=_shown(one.value)),
             place_in(card, other.field),
         )
     return Choice(merged or strong[0].value, STATED(field=strong[0].field), strong[0].field)

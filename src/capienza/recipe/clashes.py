@@ -229,7 +229,7 @@ def _evaluation(recipe: Recipe, choices: Choices) -> Iterator[Clash]:
         yield ("export",), NO_ADAPTER(export=recipe.export)
     if recipe.evaluation.microbatch:
         return
-    for option in ("eval_keeps_logits", "eval_generates"):
+    for option in ("eval_keeps_logits", "eval_generates", "eval_rows", "eval_accumulation_steps"):
         if _is_stated(choices, option) and choices[option].value:
             yield (option,), NO_EVALUATION(option=option)
 

@@ -11,6 +11,7 @@ from capienza.card.model import Card, Scalar
 from capienza.errors import InputError, InputErrors, Message, template
 from capienza.recipe.choices import Choice, Choices, place_in
 from capienza.recipe.clashes import clashes
+from capienza.recipe.elsewhere import said_elsewhere
 from capienza.recipe.recipe import Recipe
 
 NEEDS = template(
@@ -64,6 +65,7 @@ def check(card: Card, recipe: Recipe, choices: Choices) -> None:
     """Raises `InputErrors` with every contradiction of the card, in the order of their place."""
     found = [*_needed(choices), *clashes(recipe, choices)]
     problems = [InputError(message, place_in(card, _stated(choices, options))) for options, message in found]
+    problems += [InputError(message, place_in(card, field)) for field, message in said_elsewhere(card, recipe)]
     if problems:
         raise InputErrors(sorted(problems, key=lambda one: (one.place.line or 0, one.place.column or 0)))
 

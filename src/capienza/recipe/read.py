@@ -9,6 +9,7 @@ from capienza.errors import Message, UsageError, template
 from capienza.recipe import build
 from capienza.recipe.choices import STATED, Choice, Choices, stated_in
 from capienza.recipe.contradictions import check
+from capienza.recipe.elsewhere import format_told
 from capienza.recipe.habits.lookup import framework_named
 from capienza.recipe.origins import origins, unused
 from capienza.recipe.ranks import ranks_field
@@ -62,10 +63,11 @@ def recipe_of(
 def check_recipe(card: Card) -> None:
     """Contradictions of a card's recipe, without its model. Raises as `recipe_of`, but for fields that are open.
 
-    What the model would say is filled in with what contradicts nothing: weights in bf16, a type that has targets.
+    What the model would say is filled in with what contradicts nothing: a format of the weights, a type that has
+    targets.
     """
     try:
-        recipe_of(card, "bf16", "llama")
+        recipe_of(card, format_told(card), "llama")
     except UsageError:
         return
 
@@ -98,9 +100,12 @@ def _made(card: Card, framework: str, versions: Versions, choices: Choices) -> R
         adapters=build.adapters(choices),
         max_grad_norm=None if norm in (None, 0, "none") else float(norm),
         export=build.export(choices),
+        exports_on_host=build.value(choices, "export_device") == "cpu",
         parallel=build.parallel(choices, card),
         preference=build.preference(choices),
         allocator=card.allocator,
+        images=build.count(choices, "images"),
+        image_size=build.count(choices, "image_size"),
     )
 
 

@@ -110,11 +110,16 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """`microbatch` 0: none. `keeps_logits`: those of all rows wait on the GPU until the end. `generates` tokens."""
+    """`microbatch` 0: none. `keeps_logits`: those of all rows wait on the GPU until the end. `generates` tokens.
+
+    `rows` of the whole evaluation, None where nobody says; `offload_steps` passes after which kept logits leave it.
+    """
 
     microbatch: int
     keeps_logits: bool = False
     generates: int = 0
+    rows: int | None = None
+    offload_steps: int | None = None
 
 
 class Parallel(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,10 +187,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     `kernels`: whose code runs norms, rotary positions and the gated product (`pytorch`: torch.nn's modules; `written`:
     each operation written out). `has_padding_mask`: the batch holds an attention mask. `lengths` None: every row has
-    all tokens. `added_tokens` are rows that the framework adds to embedding and head (a padding token), or with a minus
-    takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as they were
-    in the framework's month. `left_out` are options of the card that change no figure here, `origins` what every field
-    rests on.
+    all tokens. `images` of one row, `image_size` pixels of their sides. `exports_on_host`: adapters are merged in main
+    memory, apart from the run. `added_tokens` are rows that the framework adds to embedding and head (a padding token),
+    or with a minus takes away when it fits them to the tokenizer. `libraries` are releases by package, as stated or as
+    they were in the framework's month. `left_out` are options of the card that change no figure here, `origins` what
+    every field rests on.
     """
 
     framework: str
@@ -210,10 +216,13 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     adapters: Adapters | None = None
     max_grad_norm: float | None = 1.0
     export: Literal["none", "adapter", "merge", "full_state"] = "none"
+    exports_on_host: bool = False
     parallel: Parallel = Parallel()
     preference: Preference | None = None
     lengths: Lengths | None = None
     allocator: str | None = None
+    images: int | None = None
+    image_size: int | None = None
     added_tokens: int = 0
     libraries: tuple[tuple[str, str], ...] = ()
     left_out: tuple[Message, ...] = ()

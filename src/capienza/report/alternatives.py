@@ -13,7 +13,7 @@ from capienza.decide.alternatives.answer import Alternatives
 from capienza.decide.alternatives.change import Change, Setting, shown
 from capienza.decide.alternatives.effect import PhaseEffect, fit_order
 from capienza.decide.alternatives.find import Alternative
-from capienza.decide.alternatives.predicted import Pool, Predicted
+from capienza.decide.alternatives.predicted import Pool, Predicted, fullest
 from capienza.decide.alternatives.scene import Scene
 from capienza.errors import Message
 from capienza.i18n.translator import Say, mark
@@ -31,8 +31,12 @@ KIND_LABELS = {
     "microbatch": mark("microbatch"),
     "checkpointing": mark("activation checkpointing"),
     "optimizer": mark("optimizer"),
+    "method": mark("method"),
+    "adapters": mark("format of the adapters"),
     "attention": mark("attention"),
     "loss": mark("loss"),
+    "evaluation": mark("evaluation"),
+    "export": mark("export"),
     "offload": mark("offload to the host"),
     "placement": mark("placement"),
     "engine_budget": mark("what the engine takes"),
@@ -103,6 +107,8 @@ def _now(answer: Alternatives, say: Say) -> str:
         margin = say.size(now.margin_bytes)
         margin = margin if now.peak.is_complete else say("at most {size}", size=margin)
         parts.append(say("useful margin {size}", size=margin))
+    if answer.scene.training is not None:
+        parts.append(say("phase {phase} needs most", phase=str(fullest(now))))
     parts += [_pool_text(now.pool, say)] if now.pool else []
     parts += [say("refused by a rule")] if now.refused else []
     stays = say(
@@ -198,6 +204,8 @@ def _gpu_name(name: str, offers: tuple[str, ...], say: Say) -> str:
 
 
 def _line(setting: Setting, say: Say) -> str:
+    if setting.after is None:
+        return say("without {line}", line=f"{setting.path}: {shown(setting.before)}")
     now = say("not stated") if setting.before is None else shown(setting.before)
     return say("{line} (now {value})", line=f"{setting.path}: {shown(setting.after)}", value=now)
 

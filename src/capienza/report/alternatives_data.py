@@ -10,7 +10,7 @@ from capienza.decide.alternatives.answer import Alternatives
 from capienza.decide.alternatives.change import Setting, Value, shown
 from capienza.decide.alternatives.effect import PhaseEffect
 from capienza.decide.alternatives.find import Alternative
-from capienza.decide.alternatives.predicted import Pool, Predicted
+from capienza.decide.alternatives.predicted import Pool, Predicted, fullest
 from capienza.decide.alternatives.requirement import effective_batch
 from capienza.report.messages import message_data
 from capienza.report.size_data import capacity_data, total_data
@@ -31,6 +31,7 @@ def alternatives_data(answer: Alternatives) -> dict[str, Any]:
         "capacity": None if scene.gpu is None else capacity_data(scene.gpu.capacity),
         "offer": answer.offer,
         "gpus": scene.gpus,
+        "binding_phase": fullest(scene.now),
         "failed": answer.failed,
         "failed_is_computed": None if answer.failed is None else answer.failed in scene.now.peaks,
         "now": {
@@ -91,7 +92,7 @@ def _alternative(one: Alternative, now: Predicted) -> dict[str, Any]:
             {"path": setting.path, "before": _value(setting.before), "after": _value(setting.after)}
             for setting in change.settings
         ],
-        "card_lines": [line(setting) for setting in change.settings],
+        "card_lines": [line(setting) for setting in change.settings if setting.after is not None],
         "gpu": None if change.gpu is None else change.gpu.name,
         "offers": [] if change.gpu is None else list(change.gpu.offers),
         "gpus": one.gpus,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from capienza.decide.limits import Limit
 from capienza.i18n.translator import Say, mark
+from capienza.predict.training.texts import AT_PART, IN_LAYER
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.labels import ENTRY_LABELS, label
 from capienza.report.messages import message_data, sentence
@@ -23,12 +26,13 @@ OTHER_BINDS = {
     "options": mark("what the card's engine options, or the engine itself, refuse"),
     "pool": mark("the pool that the engine offers"),
     "capacity": mark("the capacity of this card is not known"),
+    "unknown": mark("not known: entries that would grow are unknown"),
     "nothing": mark("nothing found"),
 }
 
 
 def limits_data(limits: Limits) -> dict[str, Any]:
-    """Both limits; null is unknown, 0 is "not even one"."""
+    """All limits; null is unknown, 0 is "not even one"."""
     return {
         "schema": LIMITS_SCHEMA,
         "tool": TOOL,
@@ -39,33 +43,26 @@ def limits_data(limits: Limits) -> dict[str, Any]:
         "max_position_embeddings": limits.max_positions,
         "length": _limit_data(limits.length),
         "concurrency": _limit_data(limits.concurrency),
+        "microbatch": _limit_data(limits.microbatch),
+        "same_batch": None if limits.same_batch is None else to_builtins(limits.same_batch),
         "notes": [message_data(note) for note in limits.notes],
     }
 
 
-def _limit_data(found: Limit) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in found.__struct_fields__}
+def _limit_data(found: Limit | None) -> dict[str, Any] | None:
+    return None if found is None else {name: getattr(found, name) for name in found.__struct_fields__}
 
 
 def limits_document(limits: Limits, say: Say) -> Document:
     """One row for each limit, then what is missing from them."""
-    length, concurrency = limits.length, limits.concurrency
-    rows = (
-        (
-            say("longest required length"),
-            say("{count} at a time", count=say.number(length.at)),
-            _count(length.expected, say),
-            _count(length.certain, say),
-            _binds(length, say),
-        ),
-        (
-            say("largest concurrency"),
-            say("{tokens} tokens per sequence", tokens=say.number(concurrency.at)),
-            _count(concurrency.expected, say),
-            _count(concurrency.certain, say),
-            _binds(concurrency, say),
-        ),
-    )
+    length, other = limits.length, limits.concurrency or limits.microbatch
+    assert other is not None
+    count, tokens = say.number(length.at), say("{tokens} tokens per sequence", tokens=say.number(other.at))
+    if limits.microbatch is None:
+        beside, largest = say("{count} at a time", count=count), say("largest concurrency")
+    else:
+        beside, largest = say("microbatch {count}", count=count), say("largest microbatch")
+    rows = (_row(say("longest required length"), beside, length, say), _row(largest, tokens, other, say))
     columns = (say("limit"), say("with"), say("expected"), say("predicted fit"), say("what binds"))
     blocks: list[Block] = [
         Heading(f"{limits.card.name}: {limits.gpu} x {limits.gpus}", 1),
@@ -77,6 +74,8 @@ def limits_document(limits: Limits, say: Say) -> Document:
             )
         ),
     ]
+    if limits.microbatch is not None:
+        blocks.append(Paragraph(_batch(limits, limits.microbatch, say)))
     if length.missing:
         names = tuple(say(label(ENTRY_LABELS, name)) for name in length.missing)
         blocks += [Heading(say("Unknown, and not counted as zero")), Items(names)]
@@ -85,9 +84,43 @@ def limits_document(limits: Limits, say: Say) -> Document:
     return tuple(blocks)
 
 
-def _count(value: int | None, say: Say) -> str:
-    return say("unknown") if value is None else say.number(value)
+def _row(name: str, beside: str, found: Limit, say: Say) -> tuple[str, ...]:
+    return name, beside, _count(found, found.expected, say), _count(found, found.certain, say), _binds(found, say)
+
+
+def _count(found: Limit, value: int | None, say: Say) -> str:
+    if value is None:
+        return say("unknown")
+    return say("at most {count}", count=say.number(value)) if found.missing and value else say.number(value)
 
 
 def _binds(found: Limit, say: Say) -> str:
-    return say(OTHER_BINDS[found.binds] if found.binds in OTHER_BINDS else label(ENTRY_LABELS, found.binds))
+    if found.binds in OTHER_BINDS:
+        return say(OTHER_BINDS[found.binds])
+    entry = say(label(ENTRY_LABELS, found.binds))
+    if found.phase is None:
+        return entry
+    if not found.where:
+        return say("phase {phase}: {entry}", phase=str(found.phase), entry=entry)
+    is_layer = found.where.isdecimal()
+    where = IN_LAYER(layer=int(found.where)) if is_layer else AT_PART(part=found.where)
+    return say("phase {phase}, {where}: {entry}", phase=str(found.phase), where=sentence(where, say), entry=entry)
+
+
+def _batch(limits: Limits, microbatch: Limit, say: Say) -> str:
+    """The accumulation that keeps the card's batch: told, for the card states it."""
+    kept, card = limits.same_batch, limits.card
+    if kept is not None:
+        text = say(
+            "With microbatch {microbatch} and accumulation {accumulation} an optimizer step still sees {sequences} "
+            "sequences.",
+            microbatch=say.number(kept.microbatch),
+            accumulation=say.number(kept.accumulation),
+            sequences=say.number(kept.sequences),
+        )
+        return text if kept.is_certain else f"{text} {say('That is expected to fit, and no predicted fit.')}"
+    if card.accumulation is None:
+        return say("The card states no accumulation, so no batch can be kept: another microbatch is another batch.")
+    if not microbatch.expected:
+        return say("Not even a microbatch of 1 fits at this length.")
+    return say("No microbatch within the limit makes up to the card's batch.")

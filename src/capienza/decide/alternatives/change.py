@@ -14,7 +14,7 @@ import msgspec
 from capienza.card.model import Card, Placement, Training
 from capienza.card.options import plain_name
 from capienza.decide.alternatives.gpu import Gpu
-from capienza.decide.alternatives.requirement import keeps_requirement
+from capienza.decide.alternatives.requirement import keeps_requirement, option_of
 from capienza.errors import Message
 
 Kind = Literal[
@@ -24,8 +24,12 @@ Kind = Literal[
     "microbatch",
     "checkpointing",
     "optimizer",
+    "method",
+    "adapters",
     "attention",
     "loss",
+    "evaluation",
+    "export",
     "offload",
     "placement",
     "engine_budget",
@@ -97,7 +101,7 @@ def change(
     changed = card
     for setting in settings:
         changed = _written(changed, setting.path, setting.after)
-    if not settings or not keeps_requirement(card, changed):
+    if not settings or not keeps_requirement(card, changed, is_other_method=kind == "method"):
         message = f"no change, or one of the requirement: {sorted(after)}"
         raise ValueError(message)
     return Change(
@@ -115,9 +119,11 @@ def engine_path(card: Card, name: str) -> str:
     return ENGINE + spelt(card.engine.options if card.engine else {}, name)
 
 
-def training_path(card: Card, name: str) -> str:
-    """The path of an option of the recipe."""
-    return TRAINING + spelt(card.training.options if card.training else {}, name)
+def recipe_lines(card: Card, name: str, value: Value) -> dict[str, Value]:
+    """The lines that give an option of the recipe a value: a framework's own name for it goes."""
+    options = card.training.options if card.training else {}
+    others = [key for key in options if option_of(key) == name and plain_name(key) != name]
+    return {**{TRAINING + key: None for key in others}, TRAINING + spelt(options, name): value}
 
 
 def stated(card: Card, path: str) -> Value:

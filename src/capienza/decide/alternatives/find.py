@@ -126,7 +126,7 @@ def alternative(
         difference_bytes=difference,
         known_bytes=known,
         refused=after.refused,
-        invalidates=lost(scene.now, after, records),
+        invalidates=lost(scene.now, after, records, is_other_method=change.kind == "method"),
         relation=None if failed is None else relation_to(failed, scene.now, after, effects),
     )
 

@@ -25,7 +25,7 @@ FIELDS: dict[Subject, tuple[str, ...]] = {
     "compatibility": COMPATIBILITY_FIELDS,
     "measurements": RUN_FIELDS,
 }
-COMBINATION = "combination"
+COMBINATION, METHOD = "combination", "method"
 SUBJECT_OF: dict[RecordKind, Subject] = {
     "measurement": "measurements",
     "quality_result": "quality",
@@ -43,8 +43,13 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[str, ...] = ()
 
 
-def lost(before: Predicted, after: Predicted, records: Iterable[Record]) -> tuple[Lost, ...]:
-    """What the change invalidates; every subject of which a field changes, with the records that are lost."""
+def lost(
+    before: Predicted, after: Predicted, records: Iterable[Record], *, is_other_method: bool = False
+) -> tuple[Lost, ...]:
+    """What the change invalidates; every subject of which a field changes, with the records that are lost.
+
+    `is_other_method`: the model is trained otherwise, so that all that was shown of its quality is another model's.
+    """
     gone = [record for record in records if _is_lost(record, before.needs, after.needs)]
     found = []
     for subject, fields in FIELDS.items():
@@ -52,6 +57,8 @@ def lost(before: Predicted, after: Predicted, records: Iterable[Record]) -> tupl
         touched = [field for field in fields if field in changed]
         if subject == "compatibility" and before.subjects != after.subjects:
             touched.append(COMBINATION)
+        if subject == "quality" and is_other_method:
+            touched.append(METHOD)
         if touched:
             ids = tuple(sorted(record.id for record in gone if SUBJECT_OF.get(record.kind) == subject))
             found.append(Lost(subject=subject, fields=tuple(touched), records=ids))

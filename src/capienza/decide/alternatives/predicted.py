@@ -109,6 +109,11 @@ def predictor(card: Card, model: Model, margin_bytes: int) -> Predict:
     return predict
 
 
+def fullest(predicted: Predicted) -> Phase | None:
+    """The phase that needs most; what an allocator keeps of an earlier one is no need of a later one."""
+    return max(predicted.peaks, key=lambda phase: predicted.peaks[phase].need_bytes, default=None)
+
+
 def without_figures(predicted: Predicted, lacks: tuple[str, ...]) -> Predicted:
     """The same where no figure of it holds, for what is named is lacking."""
     return msgspec.structs.replace(

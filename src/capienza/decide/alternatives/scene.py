@@ -9,7 +9,9 @@ from capienza.card.options import plain_name
 from capienza.decide.alternatives.change import Value
 from capienza.decide.alternatives.gpu import Gpu
 from capienza.decide.alternatives.predicted import Predicted
+from capienza.decide.alternatives.requirement import option_of
 from capienza.predict.model import Model
+from capienza.recipe.recipe import Recipe
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +19,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
     `gpus` are those of one copy, `available` all that a placement may use. `larger` are the other GPUs that offer
     more memory, `not_larger` how many others do not, `spread_otherwise` the offers that need another number of GPUs.
+    `training` is the recipe with its habits, where the card leaves none of it open.
     """
 
     card: Card
@@ -29,6 +32,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     larger: tuple[Gpu, ...] = ()
     not_larger: int = 0
     spread_otherwise: int = 0
+    training: Recipe | None = None
 
     def option(self, name: str) -> Value:
         """The engine option of that plain name; None where the card does not state it."""
@@ -36,9 +40,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         return next((value for key, value in options.items() if plain_name(key) == name), None)
 
     def recipe(self, name: str) -> Value:
-        """The option of the recipe of that plain name; None where the card does not state it."""
+        """The option of the recipe of that name, or of a framework's own; None where the card does not state it."""
         options = self.card.training.options if self.card.training else {}
-        return next((value for key, value in options.items() if plain_name(key) == name), None)
+        return next((value for key, value in options.items() if option_of(key) == name), None)
 
     @property
     def shortfall_bytes(self) -> int | None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from capienza.architecture.model import Architecture
+from capienza.architecture.model import Architecture, Parameter
 from capienza.card.load import place_of
 from capienza.card.model import Card
-from capienza.errors import InputError, Message, Place, template
+from capienza.card.problems import closest
+from capienza.errors import InputError, Message, Place, template, with_suggestion
 from capienza.formats.scheme import Scheme
 from capienza.ledger.entry import Entry
 from capienza.ledger.phase import Phase
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model, stored_format
 from capienza.predict.training.context import Context, context_on
+from capienza.predict.training.from_files import is_sided, of_files
 from capienza.predict.training.ledger import phases_of, training_entries
 from capienza.predict.training.modules import Piece, pieces
 from capienza.predict.training.parallel.ledger import (
@@ -35,7 +37,7 @@ from capienza.predict.training.reserved import reserved_bytes
 from capienza.predict.training.resident import Resident, resident_of
 from capienza.predict.training.runtime import workspaces_bytes
 from capienza.predict.training.states import OWN_TRAINERS
-from capienza.predict.training.trained import ALL_LINEAR, is_target
+from capienza.predict.training.trained import ALL_LINEAR, is_saved, is_target
 from capienza.predict.weights import SUM_OF_FORMATS
 from capienza.recipe.read import recipe_of
 from capienza.recipe.recipe import Adapters, Evaluation, Recipe
@@ -48,6 +50,12 @@ NO_EVALUATION = template(
     "no evaluation is stated, and none is counted; one with the usual microbatch of {microbatch} would hold "
     "{total_bytes} beside what stays",
     "state training.eval_microbatch if the run evaluates",
+)
+THROUGH_THE_TRACE = template(
+    "training.through-the-trace",
+    "what {model_type} holds in a pass besides its text hangs on the program and its images or sounds",
+    "capienza trace CARD runs image classifiers, Whisper, UNets and Flux.2, through the trace; "
+    "other programs go through predict_peak",
 )
 NO_TARGET = template(
     "training.no-target",
@@ -64,6 +72,16 @@ ALONE = template(
     "{sharding} on one GPU divides nothing: what is gathered is a copy of what is there",
     "state placement.gpus, or delete the sharding",
 )
+NOT_SAVED = template(
+    "training.not-saved",
+    "no module of the model is called {found}, so nothing is trained whole by that name",
+    "its modules are {accepted}",
+)
+TOO_LONG = template(
+    "training.above-the-models-length",
+    "{tokens} tokens are required, and the model is made for {longest}",
+    "take a model of that length, or one whose positions were extended; the figures are of the required length",
+)
 RANK_ABOVE = template(
     "training.rank-above",
     "rank {rank} is above the smaller side of {module}, which has {rows} x {columns}",
@@ -71,11 +89,15 @@ RANK_ABOVE = template(
 )
 
 
+Side = Literal["none", "passes", "all"]
+
+
 class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What a training holds on one GPU beside its weights, and what that rests on.
 
     `resident`, `passes` and `reserved` are of a GPU alone. Where several share the work (`is_shared`), `rank` is what
-    one of them holds; None: this way to share is not covered.
+    one of them holds; None: this way to share is not covered. `side`: the model sees or hears as well, and what that
+    holds in a pass is not in `passes`, or nothing of it is here.
     """
 
     architecture: Architecture
@@ -83,6 +105,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     resident: Resident
     passes: Passes | None = None
     reserved: dict[Phase, int] | None = None
+    side: Side = "none"
     context: Context | None = None
     cuda_total_bytes: int | None = None
     notes: tuple[Message, ...] = ()
@@ -173,6 +196,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             reserved=self.reserved,
             context=self.context,
             cuda_total_bytes=self.cuda_total_bytes,
+            side=self.side,
         )
         return [provable(entry, self.recipe) for entry in made]
 
@@ -199,22 +223,80 @@ def _room(gpu: GpuFacts, context: Context | None) -> int:
     return gpu.total_bytes - max(context.readings if context is not None else (0,))
 
 
-def training_answer(card: Card, model: Model, gpus: int) -> TrainingAnswer | None:
+def training_answer(card: Card, model: Model, gpus: int, *, is_replayed: bool = True) -> TrainingAnswer | None:
     """The training of a card; None where the card or the model leaves open what it depends on.
 
-    Raises `InputError` for names that the model or the framework does not have, with the card's line.
+    Without `is_replayed` what the allocator keeps is not computed, and stands as unknown. Raises `InputError` for names
+    that the model or the framework does not have, with the card's line.
     """
-    architecture = model.architecture
+    whole = of_files(model) if model.architecture is None or is_sided(model) else None
+    architecture = model.architecture or whole
     if card.task != "fine-tuning" or architecture is None or not architecture.parameters or missing_fields(card):
         return None
     recipe = recipe_of(card, stored_format(model), architecture.model_type, rest_dtype=model.dtype)
     scheme = None if card.weights.format is not None else model.scheme
+    if not architecture.layers and _is_named_otherwise(architecture, recipe):
+        return None
     notes = tuple(_checked(card, architecture, recipe))
     if gpus > 1 and not is_shared(recipe):
         # Several GPUs, and nothing says how they share the work.
         return None
     config = model.artifact.config if model.artifact else None
-    return answer_of(architecture, recipe, scheme, config, notes)
+    if not architecture.layers or (is_sided(model) and recipe.images != 0):
+        return _with_a_side(architecture, whole, recipe, scheme, config, notes)
+    return answer_of(architecture, recipe, scheme, config, notes, is_replayed=is_replayed)
+
+
+def _with_a_side(
+    text: Architecture,
+    whole: Architecture | None,
+    recipe: Recipe,
+    scheme: Scheme | None,
+    config: Mapping[str, Any] | None,
+    notes: tuple[Message, ...],
+) -> TrainingAnswer | None:
+    """A training of a model that sees or hears: `whole` has the parameters of its files, `text` describes its text.
+
+    What its other side holds in a pass is unknown: it hangs on the images, which are the program's.
+    """
+    known = whole or text
+    if recipe.adapters is not None and any(_is_folded(one, recipe.adapters) for one in known.parameters):
+        return None
+    told = THROUGH_THE_TRACE(model_type=text.model_type)
+    if text.layers:
+        found = answer_of(text, recipe, scheme, config, (*notes, told), is_replayed=False)
+    else:
+        found = TrainingAnswer(
+            architecture=known,
+            recipe=recipe,
+            resident=resident_of(known, recipe, scheme),
+            notes=(*notes, told, *recipe.left_out),
+        )
+    resident = resident_of(known, recipe, scheme)
+    side: Side = "passes" if whole is not None or _sees(known) else "all"
+    return msgspec.structs.replace(found, architecture=known, resident=resident, side=side)
+
+
+def _is_named_otherwise(files: Architecture, recipe: Recipe) -> bool:
+    """Is some target no module of the files? Their names may be those of the checkpoint, and not the program's."""
+    adapters = recipe.adapters
+    if adapters is None or adapters.targets == (ALL_LINEAR,):
+        return False
+    made = pieces(files, recipe)
+    alone = (msgspec.structs.replace(adapters, targets=(target,)) for target in adapters.targets)
+    return not all(any(is_target(one, asked) for one in made) for asked in alone)
+
+
+def _sees(architecture: Architecture) -> bool:
+    return any(one.role == "vision" for one in architecture.parameters)
+
+
+def _is_folded(parameter: Parameter, adapters: Adapters) -> bool:
+    """Is it the kernel of a convolution that a target names? Its adapters are convolutions too."""
+    module = parameter.name.removesuffix(".weight")
+    return len(parameter.shape) > 2 and any(
+        module == target or module.endswith(f".{target}") for target in adapters.targets
+    )
 
 
 def answer_of(
@@ -223,6 +305,8 @@ def answer_of(
     scheme: Scheme | None = None,
     config: Mapping[str, Any] | None = None,
     notes: tuple[Message, ...] = (),
+    *,
+    is_replayed: bool = True,
 ) -> TrainingAnswer:
     """The same for a recipe; `config` is the model's config.json, where it is known.
 
@@ -234,7 +318,9 @@ def answer_of(
     walked, reserved = None, None
     try:
         bare = msgspec.structs.replace(recipe, origins=(), left_out=())
-        walked, reserved = _walked(architecture, bare, scheme, None if config is None else msgspec.json.encode(config))
+        known = None if config is None else msgspec.json.encode(config)
+        walked = _walked(architecture, bare, known)
+        reserved = _reserved(architecture, bare, scheme, known) if is_replayed else None
         recipe, told = _without_unstated_evaluation(recipe, walked)
         notes = (*notes, *told, *walked.assumed)
     except InputError as error:
@@ -278,13 +364,18 @@ def _rank_answer(
 
 
 @functools.lru_cache(maxsize=64)
-def _walked(
+def _walked(architecture: Architecture, recipe: Recipe, config: bytes | None) -> Passes:
+    """The passes: alternatives and offers ask for the same ones many times."""
+    return passes(architecture, recipe, None if config is None else msgspec.json.decode(config))
+
+
+@functools.lru_cache(maxsize=64)
+def _reserved(
     architecture: Architecture, recipe: Recipe, scheme: Scheme | None, config: bytes | None
-) -> tuple[Passes, dict[Phase, int]]:
-    """The passes, and what they make the allocator keep: alternatives and offers ask for the same ones many times."""
+) -> dict[Phase, int]:
+    """What the passes make the allocator keep."""
     known = None if config is None else msgspec.json.decode(config)
-    walked = passes(architecture, recipe, known)
-    return walked, reserved_bytes(architecture, recipe, resident_of(architecture, recipe, scheme), scheme, known)
+    return reserved_bytes(architecture, recipe, resident_of(architecture, recipe, scheme), scheme, known)
 
 
 def _without_unstated_evaluation(recipe: Recipe, walked: Passes) -> tuple[Recipe, tuple[Message, ...]]:
@@ -319,7 +410,10 @@ def _copies_proved(recipe: Recipe) -> int:
 
 
 def _checked(card: Card, architecture: Architecture, recipe: Recipe) -> Iterator[Message]:
-    """Targets and rank beside the model's own modules."""
+    """Length, targets and rank beside the model's own."""
+    longest = architecture.max_position_embeddings
+    if longest is not None and recipe.tokens > longest:
+        yield TOO_LONG(tokens=recipe.tokens, longest=longest)
     adapters = recipe.adapters
     if adapters is None:
         return
@@ -330,17 +424,29 @@ def _checked(card: Card, architecture: Architecture, recipe: Recipe) -> Iterator
         if target == ALL_LINEAR or any(is_target(one, alone) for one in made):
             continue
         if not any(is_target(one, adapters) for one in made):
-            raise InputError(NO_TARGET(found=adapters.targets, accepted=modules), _place(card, "training.targets"))
+            key = stated_field(recipe, "adapters.targets") or "training.targets"
+            told = NO_TARGET(found=adapters.targets, accepted=modules)
+            raise InputError(with_suggestion(told, closest(target, modules)), _place(card, key))
         yield NOT_A_TARGET(found=target, accepted=modules)
-    _check_rank(card, made, adapters)
+    for name in adapters.modules_to_save:
+        alone = msgspec.structs.replace(adapters, modules_to_save=(name,))
+        if not any(is_saved(one, alone) for one in made):
+            yield NOT_SAVED(found=name, accepted=tuple(dict.fromkeys(one.module for one in made)))
+    _check_rank(card, made, recipe, adapters)
 
 
-def _check_rank(card: Card, made: tuple[Piece, ...], adapters: Adapters) -> None:
+def _check_rank(card: Card, made: tuple[Piece, ...], recipe: Recipe, adapters: Adapters) -> None:
     for one in made:
         if is_target(one, adapters) and adapters.rank > min(one.shape):
             rows, columns = one.shape
             told = RANK_ABOVE(rank=adapters.rank, module=one.module, rows=rows, columns=columns, most=min(one.shape))
-            raise InputError(told, _place(card, "training.rank"))
+            raise InputError(told, _place(card, stated_field(recipe, "adapters.rank") or "training.rank"))
+
+
+def stated_field(recipe: Recipe, field: str) -> str | None:
+    """The card's own key behind a field of the recipe: it may be a framework's name. None where the card has none."""
+    origin = next((one for one in recipe.origins if one.field == field and one.is_stated), None)
+    return None if origin is None else str(origin.source.parameters["field"])
 
 
 def _place(card: Card, field: str) -> Place:

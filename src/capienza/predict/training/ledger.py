@@ -31,6 +31,7 @@ from capienza.predict.training.entries import (
     expected,
     unknown,
 )
+from capienza.predict.training.evaluation import kept_logits
 from capienza.predict.training.resident import Resident
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.trained import BYTES, Trained, num_trained
@@ -46,6 +47,9 @@ PEFT = "peft utils/other.py, tuners/lora"
 TRAINER = "transformers trainer.py"
 STATES_LIVE: Phases = (*STEPS, Phase.FORWARD, Phase.BACKWARD, Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT)
 """States are made at the first step; the peak of every other phase is that of the passes after it."""
+PASSES: Phases = (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL)
+HEADERS = "the headers of the model's files"
+IMAGES = ("the images or sounds of a row",)
 OPTIMIZER_SOURCES = {
     "torch": "torch.optim 2.13",
     "bitsandbytes": "bitsandbytes 0.50 optim/optimizer.py",
@@ -64,21 +68,29 @@ def training_entries(
     reserved: Mapping[Phase, int] | None = None,
     context: Context | None = None,
     cuda_total_bytes: int | None = None,
+    side: str = "none",
 ) -> list[Entry]:
     """The entries of one GPU besides its weights.
 
     `passes` None: what the passes hold is not known; `reserved`, by phase, is what the allocator keeps from the device.
+    `side`: what is open of a model that sees or hears as well ("passes", or "all" with what is trained of it).
     """
     phases = phases_of(recipe)
     made = [
         *_model(recipe, resident, device),
         *_trained(recipe, resident, device),
-        *_passes(recipe, passes, phases, device),
+        *_passes(architecture.vocab_size, recipe, passes, phases, device),
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
         *preference_entries(architecture, recipe, resident, device, cuda_total_bytes),
     ]
+    if side == "all":
+        made.append(unknown("side_weights", TRAINING_PHASES, device, (HEADERS,), texts.BY_HEADERS()))
+    if side != "none":
+        made = [entry for entry in made if entry.name != "inputs"]
+        made.append(unknown("inputs", AFTER_LOAD, device, IMAGES, texts.BY_TRACE()))
+        made.append(unknown("side_activations", PASSES, device, IMAGES, texts.BY_TRACE()))
     made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
     made += _cached(made, resident, reserved, phases, device)
     made.append(context_entry(device, context, phases))
@@ -193,18 +205,21 @@ def optimizer_words(recipe: Recipe) -> str:
     return f"{optimizer.family}{bits} ({optimizer.library}{run})"
 
 
-def _passes(recipe: Recipe, passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
+def _passes(vocabulary: int, recipe: Recipe, passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
     if passes is not None:
         moments = {Phase.FORWARD: passes.forward, Phase.BACKWARD: passes.backward, Phase.EVAL: passes.evaluation}
         for phase, moment in moments.items():
             if phase in phases and moment is not None:
                 rows = recipe.evaluation.microbatch if phase is Phase.EVAL else recipe.microbatch
                 yield from _moment(phase, moment, rows * recipe.tokens, device)
+        if passes.evaluation is not None and recipe.evaluation.keeps_logits:
+            yield kept_logits(vocabulary, recipe, passes.evaluation.total_bytes, device)
         return
     live = tuple(phase for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL) if phase in phases)
-    yield unknown("activations", live, device)
-    yield unknown("logits_and_loss", live, device)
-    yield unknown("gradients", (Phase.BACKWARD,), device)
+    proof = texts.BY_TRACE()
+    yield unknown("activations", live, device, proof=proof)
+    yield unknown("logits_and_loss", live, device, proof=proof)
+    yield unknown("gradients", (Phase.BACKWARD,), device, proof=proof)
 
 
 def _moment(phase: Phase, moment: Moment, tokens: int, device: str) -> Iterator[Entry]:
@@ -264,7 +279,9 @@ def _loop(architecture: Architecture, recipe: Recipe, resident: Resident, device
 def _ends(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
     saving = "safetensors.torch.save_file, torch.save"
     yield exact("checkpoint", (Phase.CHECKPOINT,), device, 0, texts.NOTHING_KEPT(), saving)
-    if recipe.export == "merge":
+    if recipe.export == "merge" and recipe.exports_on_host:
+        yield exact("export", (Phase.EXPORT,), device, 0, texts.MERGED_ON_HOST(), saving)
+    elif recipe.export == "merge":
         formula = texts.MERGE(total=resident.merge_bytes)
         yield expected("export", (Phase.EXPORT,), device, resident.merge_bytes, formula, f"{PEFT} merge")
     elif recipe.export != "none":

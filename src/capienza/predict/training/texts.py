@@ -79,6 +79,22 @@ PASS_GRADIENTS = template(
 )
 IN_LAYER = template("training.in-layer", "in layer {layer}")
 AT_PART = template("training.at-part", "at its part {part}")
+BY_TRACE = template(
+    "training.proof-by-trace",
+    "the program itself, run on fake tensors through the trace, or peaks by phase on the intended card",
+    "capienza trace CARD",
+)
+BY_HEADERS = template(
+    "training.proof-by-headers",
+    "the headers of the model's own files",
+    "name the model by its id, or a folder with them",
+)
+MERGED_ON_HOST = template("training.formula-merged-on-host", "adapters are merged in main memory, not on the GPU")
+KEPT_LOGITS = template(
+    "training.formula-kept-logits",
+    "{rows} rows x {row} B of logits wait for the end, and while the last are joined to them they are there twice: "
+    "{total} B above the pass",
+)
 CONTEXT = template("training.formula-context", "{release}: {least_bytes} at the start, {most_bytes} at work")
 CONTEXT_ONCE = template("training.formula-context-once", "{release}: {most_bytes}")
 KEPT = template(

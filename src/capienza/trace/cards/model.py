@@ -5,16 +5,14 @@ It is of the class that `architectures` names in config.json, where that can do 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
-from capienza.errors import InputError, Message, MissingPartError, template
+from capienza.errors import InputError, Message, template
+from capienza.trace.cards.libraries import library
 from capienza.trace.cards.recipe import Recipe
 
-NO_LIBRARY = template(
-    "trace.no-library", "{name} is not installed, and the card's program needs it", "pip install {name}"
-)
 UNKNOWN_MODEL = template(
     "trace.unknown-model",
     "transformers {version} makes no causal language model of model_type {model_type}: {reason}",
@@ -35,13 +33,14 @@ NO_CLASS = template(
 
 
 class Kind(NamedTuple):
-    """A kind of model: its class of transformers, its table there, its task in PEFT, and what it can do."""
+    """A kind of model: its class of transformers, its table there, its task in PEFT, what it does and what it takes."""
 
     auto: str
     table: str
     adapter_task: str | None
     generates: bool = False
     one_label_a_row: bool = False
+    takes: Literal["tokens", "images", "sounds"] = "tokens"
 
 
 CAUSAL = Kind("AutoModelForCausalLM", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "CAUSAL_LM", generates=True)
@@ -60,6 +59,14 @@ KINDS = (
         one_label_a_row=True,
     ),
     Kind("AutoModelForTokenClassification", "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", "TOKEN_CLS"),
+    Kind(
+        "AutoModelForImageClassification",
+        "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
+        None,
+        one_label_a_row=True,
+        takes="images",
+    ),
+    Kind("AutoModelForSpeechSeq2Seq", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES", None, takes="sounds"),
 )
 
 
@@ -69,7 +76,8 @@ def kind_of(recipe: Recipe) -> Kind:
     for kind in KINDS:
         if named in _classes(kind, recipe) and (kind.generates or recipe.task == "training"):
             return kind
-    return CAUSAL if _classes(CAUSAL, recipe) else WITH_IMAGES
+    other = (kind for kind in KINDS if recipe.task == "training" and _classes(kind, recipe))
+    return CAUSAL if _classes(CAUSAL, recipe) else next(other, WITH_IMAGES)
 
 
 def replaced(recipe: Recipe) -> Message | None:
@@ -89,15 +97,15 @@ def model_of(recipe: Recipe, device: str) -> Any:
         name: value for name, value in recipe.config.items() if name not in ("model_type", "quantization_config")
     }
     dtype, kind = getattr(torch, recipe.dtype), kind_of(recipe)
+    # A model that only sees may have no attention at all: transformers takes its own default, which is sdpa as well.
+    attention = None if kind.takes != "tokens" and recipe.attention == "sdpa" else recipe.attention
     try:
         config = transformers.AutoConfig.for_model(recipe.config["model_type"], **entries)
-        if kind.one_label_a_row and config.pad_token_id is None:
+        if kind.one_label_a_row and kind.takes == "tokens" and config.pad_token_id is None:
             # Without one only a single row is classified; no row here is padded.
             config.pad_token_id = config.vocab_size - 1
         with torch.device(device):
-            return getattr(transformers, kind.auto).from_config(
-                config, dtype=dtype, attn_implementation=recipe.attention
-            )
+            return getattr(transformers, kind.auto).from_config(config, dtype=dtype, attn_implementation=attention)
     except (ValueError, KeyError, TypeError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [""])[0][:200]
         told = UNKNOWN_MODEL(
@@ -117,13 +125,3 @@ def _classes(kind: Kind, recipe: Recipe) -> tuple[str, ...]:
     tables = library("transformers.models.auto.modeling_auto")
     found = getattr(tables, kind.table).get(recipe.config["model_type"], ())
     return (found,) if isinstance(found, str) else tuple(found)
-
-
-def library(name: str) -> Any:
-    """An optional library. Raises `MissingPartError` when it is not installed."""
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingPartError(NO_LIBRARY(name=name)) from error

@@ -29,6 +29,7 @@ RUN: dict[str, tuple[Any, ...]] = {
     "precision.quantised": (None, *FOUR_BIT),
     "optimizer.in_backward": (False,),
     "parallel.sharding": ("none",),
+    "images": (None, 0, 1),
 }
 """Choices of a recipe that this program has; another one is another program."""
 FOLLOWED: dict[str, tuple[Any, ...]] = {
@@ -44,6 +45,7 @@ FOLLOWED: dict[str, tuple[Any, ...]] = {
     "loss.keeps_outputs": (False,),
     "evaluation.keeps_logits": (False,),
     "evaluation.generates": (0,),
+    "exports_on_host": (False,),
 }
 """Choices that it follows; for another one the installed transformers' own is run, and that is said."""
 TOLD = frozenset(
@@ -62,6 +64,15 @@ NO_CONFIG = template(
     "trace.no-config",
     "{model} has no config.json of transformers, so there is no program to trace",
     "name the model's folder or Hub id; a GGUF file or a bare number of parameters cannot be traced",
+)
+NOT_A_DENOISER = template(
+    "trace.not-a-denoiser",
+    "{found} of diffusers is not run here as a card; what is: fine-tunings of {accepted}",
+    "trace a program of your own with predict_peak",
+)
+WITHOUT_ENCODERS = template(
+    "trace.without-encoders",
+    "autoencoder and text encoders are not on the GPU: their outputs are computed before, or they wait in main memory",
 )
 NOT_STATED = template(
     "trace.not-stated", "the card states no {field}, so there is nothing to run", "add {field} to the card"
@@ -131,6 +142,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     max_grad_norm: float = 1.0
     eval_sequences: int = 0
     merges: bool = False
+    has_images: bool = False
+    image_size: int | None = None
+    is_diffusion: bool = False
     assumed: tuple[Message, ...] = ()
     left_out: tuple[Message, ...] = ()
 
@@ -141,6 +155,8 @@ def recipe_of(card: Card, config: dict[str, Any] | None, stored: str | None) -> 
     Raises `InputError` for a model without a configuration, `UsageError` for what the card does not state, or what
     cannot be traced.
     """
+    if config is not None and "model_type" not in config and "_class_name" in config:
+        return _diffusion(card, config, stored)
     if config is None or "model_type" not in config:
         raise InputError(NO_CONFIG(model=card.model.id or card.model.path or card.name))
     placed = card.placement
@@ -153,6 +169,24 @@ def recipe_of(card: Card, config: dict[str, Any] | None, stored: str | None) -> 
     made = _training if card.task == "fine-tuning" else _generation
     recipe = made(card, config, stored)
     return msgspec.structs.replace(recipe, assumed=(*_of_the_model(config, recipe), *recipe.assumed))
+
+
+def _diffusion(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
+    """A fine-tuning of a model of diffusers."""
+    from capienza.trace.cards.diffusion import CLASSES
+
+    found = str(config["_class_name"])
+    if found not in CLASSES or card.task != "fine-tuning":
+        raise InputError(NOT_A_DENOISER(found=found, accepted=tuple(CLASSES)))
+    if card.tokens.required is None:
+        raise UsageError(NOT_STATED(field="tokens.required"))
+    recipe = _training(card, {**config, "model_type": found}, stored)
+    if recipe.four_bit is not None:
+        raise UsageError(NOT_A_CHOICE(field="precision.quantised", found=recipe.four_bit[0], accepted=("none",)))
+    kept = {name: value for name, value in config.items() if name != "model_type"}
+    return msgspec.structs.replace(
+        recipe, config=kept, is_diffusion=True, assumed=(*recipe.assumed, WITHOUT_ENCODERS())
+    )
 
 
 def _of_the_model(config: dict[str, Any], recipe: Recipe) -> Iterator[Message]:
@@ -234,6 +268,8 @@ def _training(card: Card, config: dict[str, Any], stored: str | None) -> Recipe:
         max_grad_norm=recipe.max_grad_norm or 0.0,
         eval_sequences=recipe.microbatch if is_evaluation_open else recipe.evaluation.microbatch,
         merges=recipe.export == "merge",
+        has_images=bool(recipe.images),
+        image_size=recipe.image_size,
         assumed=tuple(told),
         left_out=(*_not_followed(recipe), *recipe.left_out),
     )

@@ -12,8 +12,9 @@ import msgspec
 from capienza.allocator.settings import Settings
 from capienza.errors import Message
 from capienza.trace.cards.generation import Generation, shortened
+from capienza.trace.cards.libraries import library
 from capienza.trace.cards.logits import logits_by_phase
-from capienza.trace.cards.model import library, replaced
+from capienza.trace.cards.model import replaced
 from capienza.trace.cards.recipe import Recipe
 from capienza.trace.cards.training import Training
 from capienza.trace.peak import Prediction, predict_peak
@@ -57,7 +58,7 @@ def trace_recipe(
                 progress=progress,
             )
     told = shortened(recipe) if recipe.task == "generation" else None
-    other = replaced(recipe)
+    other = None if recipe.is_diffusion else replaced(recipe)
     return CardTrace(
         found,
         recipe.assumed + ((other,) if other else ()),

@@ -8,12 +8,16 @@ without metrics keeps the losses alone. A checkpoint is copied to main memory te
 from __future__ import annotations
 
 import contextlib
+import inspect
 from typing import Any
 
 import torch
 
-from capienza.trace.cards.model import kind_of, library, model_of
+from capienza.trace.cards.diffusion import denoiser, loss_of
+from capienza.trace.cards.libraries import library
+from capienza.trace.cards.model import kind_of, model_of
 from capienza.trace.cards.recipe import Recipe
+from capienza.trace.cards.rows import rows_of
 from capienza.trace.quantised import quantise_linears
 from capienza.trace.run import phase
 
@@ -33,6 +37,9 @@ class Training:
         self.optimizer = _optimizer(recipe, self.model)
         self.scaler = torch.amp.GradScaler(device) if recipe.autocast == "float16" else None
         self.updates = 0
+        # The Trainer counts them only for a model that takes what it does not know of.
+        parameters = inspect.signature(model_forward(self.model)).parameters.values()
+        self.counts_items = any(one.kind is one.VAR_KEYWORD for one in parameters)
 
     def update(self) -> None:
         """One update; the last one is followed by the rest of the cycle."""
@@ -57,10 +64,14 @@ class Training:
 
     def loss(self, sequences: int) -> Any:
         """The loss of rows of the required length, every one full."""
-        inputs = _rows(self.recipe, sequences, self.device)
+        if self.recipe.is_diffusion:
+            with self.cast():
+                return loss_of(self.model, self.recipe, sequences, self.device)
+        inputs = rows_of(self.recipe, sequences, self.device)
         with self.cast():
             # The Trainer divides by the tokens of all microbatches of an update, and says how many they are.
-            outputs = self.model(**inputs, num_items_in_batch=inputs["labels"].ne(IGNORED).sum())
+            more = {"num_items_in_batch": inputs["labels"].ne(IGNORED).sum()} if self.counts_items else {}
+            outputs = self.model(**inputs, **more)
         if self.recipe.widens_outputs:
             outputs = library("accelerate").utils.convert_to_fp32(outputs)
         return outputs.loss
@@ -86,6 +97,8 @@ class Training:
 
 def _loaded(recipe: Recipe, device: str) -> Any:
     """The model in its format; a quantised one comes to the device layer by layer, as its files are read."""
+    if recipe.is_diffusion:
+        return denoiser(recipe, device)
     if recipe.four_bit is None:
         return model_of(recipe, device)
     library("bitsandbytes")
@@ -139,12 +152,16 @@ def _prepared(recipe: Recipe, model: Any) -> Any:
             lora_alpha=recipe.alpha,
             lora_dropout=recipe.dropout,
             target_modules=targets,
-            task_type=kind_of(recipe).adapter_task,
+            task_type=None if recipe.is_diffusion else kind_of(recipe).adapter_task,
         )
         model = peft.get_peft_model(model, config)
         for name, parameter in model.named_parameters():
             if "lora_" in name and recipe.adapter_dtype is not None:
                 parameter.data = parameter.data.to(getattr(torch, recipe.adapter_dtype))
+    if recipe.is_diffusion:
+        if recipe.gradient_checkpointing:
+            getattr(model, "get_base_model", lambda: model)().enable_gradient_checkpointing()
+        return model
     if recipe.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": recipe.is_reentrant})
         if recipe.method != "full":
@@ -200,9 +217,6 @@ def _with_wide_embeddings(manager: Any, model: Any) -> Any:
     return made
 
 
-def _rows(recipe: Recipe, sequences: int, device: str) -> dict[str, torch.Tensor]:
-    """Full rows, as a collator makes them on the host, and their way to the device."""
-    ids = torch.zeros(sequences, recipe.tokens, dtype=torch.int64)
-    labels = ids[:, 0] if kind_of(recipe).one_label_a_row else ids
-    rows = {"input_ids": ids, "labels": labels.clone(), "attention_mask": torch.ones_like(ids)}
-    return {name: value.to(device) for name, value in rows.items()}
+def model_forward(model: Any) -> Any:
+    """The model's own forward pass, without the adapters around it."""
+    return getattr(model, "get_base_model", lambda: model)().forward

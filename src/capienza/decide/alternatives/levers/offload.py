@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capienza.decide.alternatives.change import Change, Proposals, Value, change, engine_path, training_path
+from capienza.decide.alternatives.change import Change, Proposals, Value, change, engine_path, recipe_lines
 from capienza.decide.alternatives.levers.llama_options import llama_path, llama_value
 from capienza.decide.alternatives.levers.texts import ALREADY, NO_ENGINE, OTHER_ENGINE
 from capienza.decide.alternatives.scene import Scene
@@ -33,16 +33,16 @@ def offloads(scene: Scene) -> Proposals:
 def _training(scene: Scene) -> Proposals:
     states = ("optimizer_states", "optimizer_transient")
     wanted: tuple[tuple[str, Value, tuple[str, ...]], ...] = (
-        ("offload_optimizer", "cpu", states),
+        ("offload", "optimizer", states),
         ("activation_offloading", True, ("activations",)),
     )
     changes = [
-        change("offload", scene.card, {training_path(scene.card, name): value}, touches)
+        change("offload", scene.card, recipe_lines(scene.card, name, value), touches)
         for name, value, touches in wanted
         if scene.recipe(name) != value
     ]
-    if scene.recipe("offload_param") != "cpu":
-        changes.append(_off(scene, {training_path(scene.card, "offload_param"): "cpu"}))
+    if scene.recipe("offload") != "parameters":
+        changes.append(_off(scene, recipe_lines(scene.card, "offload", "parameters")))
     return Proposals(changes=tuple(changes))
 
 

@@ -8,12 +8,20 @@ from capienza.decide.alternatives.change import Kind, Proposals
 from capienza.decide.alternatives.levers.allocator import allocators
 from capienza.decide.alternatives.levers.attention import attentions
 from capienza.decide.alternatives.levers.capacity import capacities
+from capienza.decide.alternatives.levers.ends import evaluations, exports
 from capienza.decide.alternatives.levers.engine_options import engine_budgets
 from capienza.decide.alternatives.levers.formats import cache_types, weight_formats
 from capienza.decide.alternatives.levers.llama_options import llama_budgets
 from capienza.decide.alternatives.levers.offload import offloads
 from capienza.decide.alternatives.levers.placing import placements
-from capienza.decide.alternatives.levers.recipe import checkpointing, losses, microbatches, optimizers
+from capienza.decide.alternatives.levers.recipe import (
+    adapters,
+    checkpointing,
+    losses,
+    methods,
+    microbatches,
+    optimizers,
+)
 from capienza.decide.alternatives.scene import Scene
 
 
@@ -30,8 +38,12 @@ LEVERS: dict[Kind, Callable[[Scene], Proposals]] = {
     "microbatch": microbatches,
     "checkpointing": checkpointing,
     "optimizer": optimizers,
+    "method": methods,
+    "adapters": adapters,
     "attention": attentions,
     "loss": losses,
+    "evaluation": evaluations,
+    "export": exports,
     "offload": offloads,
     "placement": placements,
     "engine_budget": _budgets,
