@@ -32,12 +32,10 @@ def check_scope(recipe: Recipe) -> None:
     for field, value, is_known in (
         ("checkpointing", recipe.checkpointing.kind, recipe.checkpointing.kind in ("none", "full")),
         ("objective", recipe.objective, recipe.objective == "sft"),
-        ("method", recipe.method, recipe.method != "dora"),
         ("compile", "true", not recipe.is_compiled),
         ("fp8", "true", not recipe.precision.fp8),
         ("quantised", recipe.precision.quantised, _is_unpacked(recipe.precision.quantised)),
         ("attention", recipe.attention, recipe.attention != "xformers"),
-        ("adapters", "dora", recipe.adapters is None or not recipe.adapters.is_dora),
     ):
         if not is_known:
             raise InputError(RECIPE_NOT_COVERED(field=field, value=str(value)))

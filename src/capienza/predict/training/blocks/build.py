@@ -299,6 +299,7 @@ class Builder:
             Weight(adapters.rank, weight.columns, item, True),
             Weight(weight.rows, adapters.rank, item, True),
             adapters.dropout > 0,
+            Weight(weight.rows, 1, item, True) if adapters.is_dora else None,
         )
 
     def norm(self, name: str, own: Mapping[str, Parameter]) -> Norm:
