@@ -78,7 +78,11 @@ def traced(config: dict[str, Any], asked: dict[str, Any]) -> tuple[int, int]:
         is_reentrant=asked.get("reentrant", False), widens_outputs=asked.get("outputs", False),
         is_dora="dora" in asked,
     )  # fmt: skip
-    found = trace_recipe(program, "A100", steps=2, settings=Settings()).prediction.traced.recording
+    return highest_of(trace_recipe(program, "A100", steps=2, settings=Settings()).prediction.traced.recording)
+
+
+def highest_of(found: Any) -> tuple[int, int]:
+    """The most of the last forward and backward pass of a recording, above where the forward pass begins."""
     level, base, phase, sizes = 0, 0, "", {}
     most = {"forward": 0, "backward": 0}
     for code, block, size, _ in found.events[0]:

@@ -15,8 +15,8 @@ import msgspec
 from capienza.predict.training.tape import ALLOCATED, FREED, RENAMED, Event
 
 Level: TypeAlias = tuple[int, int, int, int]
-EXIT = ("forward", "exit")
-"""The end of autocast: the copies of weights that only it held go, those of every layer."""
+EXITS = {(phase, part) for phase in ("forward", "reference") for part in ("exit", "left")}
+"""Where what was held of every layer goes: autocast's copies of weights, the rows that a caller asked for."""
 
 
 class Segment(msgspec.Struct):
@@ -42,7 +42,7 @@ def segments_of(events: Sequence[Event], repeats: Mapping[object, int]) -> list[
                 most, current.highest = total, _level(current)
         elif code == FREED:
             size, kind, often = alive.pop(block)
-            if current.name == EXIT:
+            if current.name in EXITS:
                 size *= often
             current.change[kind] -= size
             total -= size

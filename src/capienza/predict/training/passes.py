@@ -18,10 +18,14 @@ from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, losses_of
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
+from capienza.predict.training.preference import Compared, compared
 from capienza.predict.training.scope import check_scope, taken_for_granted
-from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, backward
+from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, Tensor, backward
 from capienza.recipe.recipe import Recipe
 
+PARTS = {"forward": ("forward", "reference"), "backward": ("backward",)}
+"""What of the program belongs to a phase: a reference model runs forward."""
+PHASE_OF = {part: phase for phase, parts in PARTS.items() for part in parts}
 MOST_MICROBATCHES = 2
 """Of an update's microbatches: the second finds gradients there, and so do all after it."""
 
@@ -63,16 +67,17 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     builder = Builder(architecture, recipe, config)
     places, like = distinct(architecture)
     count = min(recipe.accumulation, MOST_MICROBATCHES)
-    events = training_events(builder.decoder(places), recipe, count)
+    events = training_events(builder.decoder(places), recipe, count, compared(architecture, recipe, config, places))
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
     for microbatch in _expanded(events, like, count):
         for phase in ("forward", "backward"):
-            level = _phase(found, phase, level, [one for one in microbatch if one.name[0] == phase])
+            level = _phase(found, phase, level, [one for one in microbatch if one.name[0] in PARTS[phase]])
     evaluation = None
     if recipe.evaluation.microbatch:
         asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
-        (seen,) = _expanded(evaluation_events(Builder(architecture, asked, config).decoder(places), asked), like, 1)
+        model = Builder(architecture, asked, config).decoder(places)
+        (seen,) = _expanded(evaluation_events(model, asked, compared(architecture, asked, config, places)), like, 1)
         _phase(found, "eval", (0, 0, 0, 0), seen)
         evaluation = found["eval"]
     return Passes(
@@ -132,7 +137,7 @@ def _expanded(events: Sequence[Event], like: Sequence[int], count: int) -> list[
     """The segments of every microbatch, each layer's in its turn, named by its own number."""
     repeats: dict[object, int] = {}
     for one in like:
-        for phase in ("forward", "backward"):
+        for phase in ("forward", "reference", "backward"):
             repeats[(phase, one)] = repeats.get((phase, one), 0) + 1
     microbatches: list[list[Segment]] = [[] for _ in range(count)]
     place = -1
@@ -152,19 +157,17 @@ def _whole(walked: Sequence[Segment], like: Sequence[int]) -> list[Segment]:
             whole.append(segment)
         elif phase not in done:
             done.add(phase)
-            order = range(len(like)) if phase == "forward" else range(len(like) - 1, -1, -1)
+            order = range(len(like) - 1, -1, -1) if phase == "backward" else range(len(like))
             whole += [msgspec.structs.replace(by_name[phase, like[at]], name=(phase, at)) for at in order]
     return whole
 
 
-def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
-    """So many microbatches of one update, to where the optimizer's step begins."""
+def training_events(model: Decoder, recipe: Recipe, count: int, program: Compared | None = None) -> list[Event]:
+    """So many microbatches of one update, to where the optimizer's step begins; `program` None: supervised."""
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
-    for _ in range(count):
+    for microbatch in range(count):
         tape.segment(("forward", "entry"))
-        with tape.autocasting():
-            loss, outputs = losses_of(tape, model)
-            tape.segment(("forward", "exit"))
+        loss, outputs = _losses(tape, model, program, is_first=not microbatch)
         tape.segment(("backward", "loss"))
         edge, loss_item = loss.edge, loss.item
         kind, tape.kind = tape.kind, WORKING
@@ -176,13 +179,22 @@ def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
     return list(tape.events)
 
 
-def evaluation_events(model: Decoder, recipe: Recipe) -> list[Event]:
+def _losses(tape: Tape, model: Decoder, program: Compared | None, *, is_first: bool) -> tuple[Tensor, Tensor | None]:
+    if program is not None:
+        return program.run(tape, model, is_first=is_first), None
+    with tape.autocasting():
+        found = losses_of(tape, model)
+        tape.segment(("forward", "exit"))
+    return found
+
+
+def evaluation_events(model: Decoder, recipe: Recipe, program: Compared | None = None) -> list[Event]:
     """A forward pass of which nothing is kept."""
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     tape.is_training = False
     tape.segment(("forward", "entry"))
-    with tape.autocasting(), tape.no_grad():
-        losses_of(tape, model)
+    with tape.no_grad():
+        _losses(tape, model, program, is_first=True)
     return list(tape.events)
 
 
@@ -195,15 +207,16 @@ def events(
     """
     check_scope(recipe)
     builder = Builder(architecture, recipe, config)
-    model = builder.decoder(list(range(len(architecture.layers))))
+    places = list(range(len(architecture.layers)))
+    model, program = builder.decoder(places), compared(architecture, recipe, config, places)
     phases: list[str] = []
     made: list[AllocatorEvent] = []
-    for code, block, size, _ in training_events(model, recipe, min(recipe.accumulation, MOST_MICROBATCHES)):
+    for code, block, size, _ in training_events(model, recipe, min(recipe.accumulation, MOST_MICROBATCHES), program):
         if code == ALLOCATED:
             made.append((ALLOC, block, size, 0))
         elif code == FREED:
             made.append((FREE, block, 0, 0))
-        elif code == SEGMENT and (not phases or phases[-1] != block[0]):
-            phases.append(block[0])
+        elif code == SEGMENT and (not phases or block[0] not in PARTS[phases[-1]]):
+            phases.append(PHASE_OF[block[0]])
             made.append((MARK, len(phases) - 1, 0, 0))
     return made, phases

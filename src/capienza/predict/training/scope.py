@@ -6,10 +6,13 @@ from capienza.architecture.model import Architecture
 from capienza.errors import InputError, Message, template
 from capienza.predict.training.blocks.linear import FOUR_BIT
 from capienza.predict.training.blocks.traits import COMPARED
+from capienza.predict.training.preference import TILES_SINCE
+from capienza.predict.training.releases import release
 from capienza.recipe.recipe import Recipe
 
 UNPACKED = ("gptq", "awq")
 """Formats besides those of bitsandbytes whose weights are unpacked for each product."""
+COVERED = ("sft", "dpo", "grpo")
 TRANSFORMERS_LIKE = ("transformers", "liger", "foak")
 
 RECIPE_NOT_COVERED = template(
@@ -31,7 +34,8 @@ def check_scope(recipe: Recipe) -> None:
     """Raises `InputError` for a choice whose effect on the activations is not known."""
     for field, value, is_known in (
         ("checkpointing", recipe.checkpointing.kind, recipe.checkpointing.kind in ("none", "full")),
-        ("objective", recipe.objective, recipe.objective == "sft"),
+        ("objective", recipe.objective, recipe.objective in COVERED),
+        ("loss", recipe.loss.kind, _is_scored(recipe)),
         ("compile", "true", not recipe.is_compiled),
         ("fp8", "true", not recipe.precision.fp8),
         ("quantised", recipe.precision.quantised, _is_unpacked(recipe.precision.quantised)),
@@ -39,6 +43,12 @@ def check_scope(recipe: Recipe) -> None:
     ):
         if not is_known:
             raise InputError(RECIPE_NOT_COVERED(field=field, value=str(value)))
+
+
+def _is_scored(recipe: Recipe) -> bool:
+    """TRL's losses of preferences: all logits, or tiles of the head; Liger's were others."""
+    kind, is_tiled = recipe.loss.kind, release(recipe, "trl") >= TILES_SINCE
+    return recipe.objective == "sft" or kind == "full" or (kind == "fused_linear" and is_tiled)
 
 
 def _is_unpacked(quantised: str | None) -> bool:

@@ -102,7 +102,7 @@ class Builder:
             layers=tuple(self.layer(place) for place in places),
             last=self.norm(norms[0].removesuffix(".weight"), self.outside) if norms else self.bare_norm(),
             head=self.head(head),
-            batch=recipe.microbatch,
+            batch=recipe.sequences,
             tokens=recipe.tokens,
             checkpointing=kind,
             entry_wants_gradient=recipe.method != "full" and kind != "none",
@@ -206,7 +206,7 @@ class Builder:
         assert shape is not None
         window = shape.window if shape.kind == "sliding" else None
         return Shape(
-            batch=recipe.microbatch,
+            batch=recipe.sequences,
             tokens=recipe.tokens,
             heads=shape.num_attention_heads,
             key_heads=shape.num_key_value_heads,

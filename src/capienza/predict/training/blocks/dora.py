@@ -42,7 +42,9 @@ def dora(tape: Tape, rows: Tensor, result: Tensor, module: Linear, adapter: Adap
     del low
     if before is None:
         item = tape.autocast or rows.item
-        before = matmul(tape, cast(tape, rows, item), cast(tape, weight, item), module.weight.rows, module.weight.columns)
+        before = matmul(
+            tape, cast(tape, rows, item), cast(tape, weight, item), module.weight.rows, module.weight.columns
+        )
     elif module.bias is not None:
         before = copy(tape, before)
     first = multiply(tape, shift(tape, ratio), before, is_weight=True)
