@@ -187,7 +187,7 @@ class Tiles(torch.autograd.Function):
         return made
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+    def backward(ctx: Any, *_: torch.Tensor) -> Any:
         rows, weight, _ = ctx.saved_tensors
         count = rows.shape[0]
         of_rows = torch.zeros(rows.shape, device=rows.device, dtype=torch.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -9,9 +10,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
-
-from preference_program import Compared
-from test_training_passes_trace import LLAMA, highest_of
 
 from capienza.allocator.settings import Settings
 from capienza.architecture.registry import describe
@@ -28,6 +26,8 @@ from capienza.recipe.recipe import (
 )
 from capienza.trace.cards.recipe import Recipe as Program
 from capienza.trace.peak import predict_peak
+from preference_program import Compared
+from test_training_passes_trace import LLAMA, highest_of
 
 pytestmark = pytest.mark.oracle
 TOKENS, PAIRS, COMPLETION = 512, 2, 384
@@ -50,9 +50,12 @@ def traced(asked: dict[str, Any]) -> tuple[int, int]:
         gradient_checkpointing=asked["checkpointed"], eval_sequences=0, adapter_dtype="float32",
     )  # fmt: skip
     asked = asked | {"release": release(asked["release"])}
-    found = predict_peak(
-        lambda: Compared(program, "cuda", 2, asked), Compared.update, steps=2, device="A100", settings=Settings()
-    )
+    with warnings.catch_warnings():
+        # What the libraries say of their own future.
+        warnings.simplefilter("ignore")
+        found = predict_peak(
+            lambda: Compared(program, "cuda", 2, asked), Compared.update, steps=2, device="A100", settings=Settings()
+        )
     return highest_of(found.traced.recording)
 
 

@@ -66,6 +66,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     passes: Passes | None = None
     reserved: dict[Phase, int] | None = None
     context: Context | None = None
+    gpu_name: str = ""
     cuda_total_bytes: int | None = None
     notes: tuple[Message, ...] = ()
 
@@ -82,6 +83,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             resident=msgspec.structs.replace(self.resident, workspaces_bytes=size),
             reserved=reserved,
             context=context_on(gpu.name.split()),
+            gpu_name=gpu.name,
             cuda_total_bytes=gpu.total_bytes,
         )
 
@@ -112,6 +114,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             passes=self.passes,
             reserved=self.reserved,
             context=self.context,
+            gpu_name=self.gpu_name,
             cuda_total_bytes=self.cuda_total_bytes,
         )
         return [provable(entry, self.recipe) for entry in made]

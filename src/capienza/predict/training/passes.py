@@ -17,6 +17,7 @@ from capienza.architecture.model import Architecture
 from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, losses_of
+from capienza.predict.training.completions import of_prompts, prompt_events
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
 from capienza.predict.training.preference import Compared, compared
 from capienza.predict.training.scope import check_scope, taken_for_granted
@@ -48,6 +49,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 class Passes(msgspec.Struct, frozen=True, kw_only=True):
     """The moments of one update's passes. `gradients_bytes`: what is there when they end.
 
+    `prefill`: prompts of an update go through the model that writes their completions.
+
     `assumed`: what was taken for granted of the model's code.
     """
 
@@ -55,6 +58,7 @@ class Passes(msgspec.Struct, frozen=True, kw_only=True):
     backward: Moment
     evaluation: Moment | None
     gradients_bytes: int
+    prefill: Moment | None = None
     assumed: tuple[Message, ...] = ()
 
 
@@ -85,8 +89,26 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
         backward=found["backward"],
         evaluation=evaluation,
         gradients_bytes=sum(level),
+        prefill=_prefill(architecture, recipe, config, places, like),
         assumed=taken_for_granted(architecture, recipe),
     )
+
+
+def _prefill(
+    architecture: Architecture,
+    recipe: Recipe,
+    config: Mapping[str, Any] | None,
+    places: Sequence[int],
+    like: Sequence[int],
+) -> Moment | None:
+    asked = of_prompts(recipe)
+    if asked is None:
+        return None
+    model = Builder(architecture, asked, config).decoder(places)
+    (seen,) = _expanded(prompt_events(model, asked), like, 1)
+    found: dict[str, Moment] = {}
+    _phase(found, "prefill", (0, 0, 0, 0), seen)
+    return found["prefill"]
 
 
 def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Sequence[Segment]) -> Level:

@@ -19,6 +19,7 @@ from capienza.architecture.model import Architecture
 from capienza.formats.scheme import Scheme
 from capienza.ledger.phase import Phase
 from capienza.predict.training.base import scheme_of
+from capienza.predict.training.entries import ROLLOUT
 from capienza.predict.training.load import WARMED_UP_SINCE, load_events
 from capienza.predict.training.passes import events
 from capienza.predict.training.releases import release
@@ -52,6 +53,9 @@ def reserved_bytes(
         phase = Phase(span.name)
         highest[phase] = max(highest.get(phase, 0), span.reserved_bytes)
     after = max(highest.values())
+    # TRL empties the cache before it wakes an engine.
+    sleeps = recipe.preference is not None and recipe.preference.sleeps
+    highest |= dict.fromkeys(ROLLOUT, 0 if sleeps else after)
     return highest | dict.fromkeys((Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT), after)
 
 
@@ -70,6 +74,8 @@ def _run(
         yield ALLOC, block, resident.base.weights_bytes, 0
         yield FREE, block, 0, 0
     yield from _numbered(load_events(architecture, recipe, scheme), numbers)
+    if recipe.preference is not None and recipe.preference.reference == "model":
+        yield from _numbered(load_events(architecture, recipe, scheme), numbers)
     yield from _taken(_beside(recipe, resident), numbers)
     walked, names = events(architecture, recipe, config)
     for is_first in (True, False):

@@ -21,6 +21,7 @@ chunks, contexts and libraries as NVML measured them); vLLM 0.23 (workspaces of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -248,13 +249,14 @@ def step_tokens(sequences: int, length: int) -> int:
     return min(sequences * length, max(length, STEP_TOKENS * sequences))
 
 
-def outside_bytes(gpu: str, *, is_asleep: bool) -> int:
+def outside_bytes(gpu: str, *, is_asleep: bool, with_context: bool = True) -> int:
     """The context and the libraries of a card, as measured. Raises `InputError` for another card."""
-    found = next((one for name, one in OUTSIDE_MIB.items() if name in gpu), None)
+    words = re.split(r"[^a-z0-9]+", gpu.casefold())
+    found = next((one for name, one in OUTSIDE_MIB.items() if name.casefold() in words), None)
     if found is None:
         raise InputError(NOT_MEASURED(accepted=tuple(OUTSIDE_MIB), gpu=gpu[:40] or "-"))
     context, asleep, awake = found
-    return int((context + (asleep if is_asleep else awake)) * MIB)
+    return int(((context if with_context else 0) + (asleep if is_asleep else awake)) * MIB)
 
 
 def asleep_bytes(architecture: Architecture, gpu: str, sequences: int, length: int) -> int:
