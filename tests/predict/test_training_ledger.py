@@ -186,7 +186,7 @@ def test_pairs_are_two_sequences_each():
     pairs = replaced(objective="dpo", preference=told, microbatch=3)
     assert pairs.sequences == 6
     assert pairs.rows_tokens == 6 * pairs.tokens
-    answer, ledger = ledger_of(pairs)
+    answer, _ = ledger_of(pairs)
     alone, _ = ledger_of(replaced(microbatch=6))
     assert answer.resident.batch_bytes == alone.resident.batch_bytes
     assert answer.passes.forward.total_bytes > alone.passes.forward.total_bytes

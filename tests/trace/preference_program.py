@@ -1,4 +1,4 @@
-"""DPO and GRPO as programs for the trace: the steps that TRL's trainers take, release by release, in our own words.
+"""DPO, its kin and GRPO as programs for the trace: what TRL's trainers do, release by release, in our own words.
 
 What they log of the logits is taken too, where it holds memory; metrics of single numbers are not.
 """
@@ -32,7 +32,13 @@ class Compared(Training):
         if self.asked["objective"] == "grpo" and self.asked["reference"] != "none":
             with torch.no_grad(), self.reference() as other:
                 self.completions(other, logs=False)
-        loss = self.pairs() if self.asked["objective"] == "dpo" else self.completions(self.model, logs=True).mean()
+        objective = self.asked["objective"]
+        if objective == "sft":
+            loss = self.tiled(self.model).mean()
+        elif objective in ("orpo", "simpo"):
+            loss = self.alone(likelihood=objective == "orpo")
+        else:
+            loss = self.pairs() if objective == "dpo" else self.completions(self.model, logs=True).mean()
         loss.backward()
         del loss
         self.optimizer.step()
@@ -58,6 +64,23 @@ class Compared(Training):
         if self.release >= (1, 15):
             return self.tiled_pairs()
         return self.rewritten_pairs() if self.release >= (0, 29) else self.first_pairs()
+
+    def alone(self, *, likelihood: bool) -> torch.Tensor:
+        """Pairs without a reference; all logits are there until the loss is."""
+        logits = self.outputs(self.model).logits
+        labels = torch.zeros(logits.shape[:2], dtype=torch.int64, device=logits.device)
+        loss: Any = 0.0
+        if likelihood:
+            chosen = logits[: logits.shape[0] // 2][..., :-1, :].contiguous()
+            targets = labels[: labels.shape[0] // 2][..., 1:].contiguous()
+            loss = nn.functional.cross_entropy(chosen.view(-1, chosen.shape[-1]), targets.view(-1))
+            del chosen
+        seen, targets = logits[:, :-1, :], labels[:, 1:]
+        if self.release < (0, 14):
+            made = torch.gather(seen.log_softmax(-1), dim=2, index=targets.unsqueeze(2)).squeeze(2)
+        else:
+            made = by_rows(seen, targets)
+        return loss + made.mean()
 
     def first_pairs(self) -> torch.Tensor:
         scores = self.concatenated(self.model)

@@ -14,11 +14,11 @@ from capienza.errors import Message
 
 Dtype = Literal["bf16", "fp16", "fp32"]
 Method = Literal["full", "lora", "dora", "qlora"]
-Objective = Literal["sft", "dpo", "grpo"]
+Objective = Literal["sft", "dpo", "orpo", "simpo", "grpo"]
 Family = Literal[
     "adamw", "adam", "sgd", "adafactor", "lion", "muon", "rmsprop", "adagrad", "galore_adamw", "apollo_adamw"
 ]  # fmt: skip
-PAIRED = ("dpo",)
+PAIRED = ("dpo", "orpo", "simpo")
 """Objectives whose microbatch counts pairs of answers."""
 Sharding = Literal["none", "ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3"]
 

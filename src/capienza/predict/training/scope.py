@@ -12,7 +12,7 @@ from capienza.recipe.recipe import Recipe
 
 UNPACKED = ("gptq", "awq")
 """Formats besides those of bitsandbytes whose weights are unpacked for each product."""
-COVERED = ("sft", "dpo", "grpo")
+COVERED = ("sft", "dpo", "orpo", "simpo", "grpo")
 TRANSFORMERS_LIKE = ("transformers", "liger", "foak")
 
 RECIPE_NOT_COVERED = template(
@@ -47,7 +47,7 @@ def check_scope(recipe: Recipe) -> None:
 
 def _is_scored(recipe: Recipe) -> bool:
     """TRL's losses of preferences: all logits, or tiles of the head; Liger's were others."""
-    kind, is_tiled = recipe.loss.kind, release(recipe, "trl") >= TILES_SINCE
+    kind, is_tiled = recipe.loss.kind, release(recipe, "trl") >= TILES_SINCE and recipe.objective in ("dpo", "grpo")
     return recipe.objective == "sft" or kind == "full" or (kind == "fused_linear" and is_tiled)
 
 

@@ -42,6 +42,7 @@ from capienza.predict.training.parallel.woven_fsdp1 import fsdp1_program
 from capienza.predict.training.parallel.woven_fsdp2 import fsdp2_program
 from capienza.predict.training.passes import training_events
 from capienza.predict.training.runtime import batch_bytes, scalars_bytes
+from capienza.predict.training.scope import RECIPE_NOT_COVERED
 from capienza.predict.training.trained import BYTES, num_trained, trained_tensors
 from capienza.recipe.recipe import Recipe
 
@@ -87,6 +88,9 @@ def rank_peaks(
 
     Raises `InputError` for a model with a part that the passes do not cover, and for another way to share.
     """
+    if recipe.objective != "sft":
+        found = f"{recipe.parallel.sharding}, {recipe.objective}"
+        raise InputError(RECIPE_NOT_COVERED(field="sharding", value=found))
     shared = shared_of(architecture, recipe, scheme)
     upkeep = _upkeep(recipe)
     passages = _passages(architecture, recipe, config)
