@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from training_cards import TINY_LLAMA, replaced, with_adapters
+from training_cards import FULL, TINY_LLAMA, replaced, with_adapters
 
 from capienza.errors import InputError
 from capienza.predict.training.blocks.scores import Scoring, scored, shifted, tiled
@@ -141,3 +141,12 @@ def test_dora_makes_the_product_whole():
     more = dora.forward.total_bytes - plain.forward.total_bytes
     assert more > 256 * 256 * FP32
     assert dora.gradients_bytes - plain.gradients_bytes == 3 * (1024 + 512)
+
+
+def test_another_framework_is_taken_to_run_pairs_as_trl_does():
+    asked = replaced(FULL, objective="dpo", preference=Preference(reference="none"), loss=Loss(kind="full"))
+    (told,) = passes(TINY_LLAMA, asked).assumed
+    assert told.code == "training.taken-as-trl"
+    assert told.parameters["release"] == "1.16"
+    assert passes(TINY_LLAMA, replaced(asked, framework="trl")).assumed == ()
+    assert passes(TINY_LLAMA, FULL).assumed == ()

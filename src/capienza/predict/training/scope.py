@@ -28,6 +28,13 @@ TAKEN_AS_TRANSFORMERS = template(
     "training.taken-as-transformers",
     "the modules of {kernels} are taken to hold what those of transformers hold",
 )
+TAKEN_AS_TRL = template(
+    "training.taken-as-trl",
+    "{objective} is taken to run as TRL {release} runs it, with what {framework} does otherwise",
+    "name trl and its version as the card's engine",
+)
+NEWEST_READ = "1.16"
+"""Release of TRL whose code was read last: it stands for one that nothing names."""
 
 
 def check_scope(recipe: Recipe) -> None:
@@ -62,4 +69,7 @@ def taken_for_granted(architecture: Architecture, recipe: Recipe) -> tuple[Messa
         told.append(TAKEN_AS_LLAMA(model_type=architecture.model_type))
     if recipe.kernels not in TRANSFORMERS_LIKE:
         told.append(TAKEN_AS_TRANSFORMERS(kernels=recipe.kernels))
+    if recipe.objective != "sft" and recipe.framework != "trl":
+        known = dict(recipe.libraries).get("trl", NEWEST_READ)
+        told.append(TAKEN_AS_TRL(objective=recipe.objective, release=known, framework=recipe.framework))
     return tuple(told)
