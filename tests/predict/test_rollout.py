@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from capienza.architecture.registry import describe
 from capienza.errors import InputError
@@ -26,6 +27,12 @@ QWEN_05B = describe(
     {
         "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
         "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": True,
+    }
+)  # fmt: skip
+WIDE = describe(
+    {
+        "model_type": "llama", "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 2,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 512, "tie_word_embeddings": True,
     }
 )  # fmt: skip
 SMALL = describe(
@@ -168,3 +175,18 @@ def test_the_same_update_traced() -> None:
 def test_a_card_that_was_not_measured_is_unknown() -> None:
     with pytest.raises(InputError, match="H100"):
         rollout.asleep_bytes(QWEN_05B, "NVIDIA H100", 16, 512)
+
+
+def test_a_quantised_base_holds_less_at_rest_and_more_for_each_token() -> None:
+    # What is not quantised is in fp32, and so are the rows between layers and the logits of a chunk.
+    def allocated(tokens: int, quantised: str | None) -> int:
+        asked = recipe(tokens=tokens, microbatch=1, group=1, rank=4)
+        precision = replace(asked.precision, quantised=quantised, widens_rest=quantised is not None)
+        method = "qlora" if quantised else "lora"
+        return rollout.update(WIDE, replace(asked, method=method, precision=precision)).allocated_bytes
+
+    short, long = 32, 512
+    assert allocated(short, "nf4_double") < allocated(short, None)
+    more = [allocated(long, one) - allocated(short, one) for one in ("nf4_double", None)]
+    # two layers' rows of 512, in fp32 rather than in 16 bits, at the least
+    assert more[0] - more[1] >= 2 * (long - short) * 512 * 2

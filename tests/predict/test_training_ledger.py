@@ -169,14 +169,49 @@ def test_a_reference_model_and_a_rollout_engine_stand_beside():
     assert found["rollout_engine"].amount.expected == 2 * GIB
     _, unknown = ledger_of(replaced(objective="grpo", preference=told))
     assert {entry.name: entry for entry in unknown.entries}["rollout_engine"].amount is None
+    assert Phase.LOAD in found["reference_model"].phases
+
+
+def test_an_engine_that_sleeps_leaves_its_share_and_keeps_its_libraries():
+    told = Preference(rollout="vllm_colocate", rollout_share=0.25, sleeps=True)
+    recipe = replaced(objective="grpo", preference=told)
+    _, ledger = ledger_of(recipe, GpuFacts(total_bytes=8 * GIB, name="l4"))
+    found = {entry.name: entry for entry in ledger.entries}
+    assert found["rollout_engine"].phases == (Phase.PREFILL, Phase.DECODE)
+    # AgileRL's profile of an L4: 687 MiB beside the context
+    assert found["rollout_residue"].amount.expected == 687 * MIB
+    assert Phase.DECODE not in found["rollout_residue"].phases
+    _, elsewhere = ledger_of(recipe, GpuFacts(total_bytes=8 * GIB, name="l40"))
+    assert {entry.name: entry for entry in elsewhere.entries}["rollout_residue"].amount is None
+
+
+def test_pairs_are_two_sequences_each():
+    told = Preference(reference="model")
+    pairs = replaced(objective="dpo", preference=told, microbatch=3)
+    assert pairs.sequences == 6
+    assert pairs.rows_tokens == 6 * pairs.tokens
+    answer, _ = ledger_of(pairs)
+    alone, _ = ledger_of(replaced(microbatch=6))
+    assert answer.resident.batch_bytes == alone.resident.batch_bytes
+    assert answer.passes.forward.total_bytes > alone.passes.forward.total_bytes
+    # the reference is read after the model, and reserved as the model is
+    assert answer.reserved[Phase.LOAD] >= 2 * alone.resident.base.total_bytes
 
 
 def test_completions_by_transformers_keep_keys_and_values_of_one_update():
     told = Preference(rollout="transformers", prompt_tokens=100, completion_tokens=28)
     _, ledger = ledger_of(replaced(objective="grpo", accumulation=2, preference=told))
-    (cache,) = (entry for entry in ledger.entries if entry.name == "kv_cache")
-    # 2 x 2 rows of 128 tokens, 3 layers of 2 heads x 64 x keys and values in bf16
-    assert cache.amount.expected == 4 * 128 * 3 * 2 * 64 * 2 * 2
+    caches = {entry.phases: entry for entry in ledger.entries if entry.name == "kv_cache"}
+    # 2 x 2 rows of 128 tokens, at first of the prompt's 100; 3 layers of 2 heads x 64 x keys and values in bf16
+    assert caches[(Phase.DECODE,)].amount.expected == 4 * 128 * 3 * 2 * 64 * 2 * 2
+    assert caches[(Phase.PREFILL,)].amount.expected == 4 * 100 * 3 * 2 * 64 * 2 * 2
+    found = {(entry.name, entry.phases): entry for entry in ledger.entries}
+    # logits of 4 rows in bf16, and twice in fp32; keys and values of one layer repeated for 4 heads
+    assert found["sampling", (Phase.DECODE,)].amount.expected == 4 * 1000 * (2 + 4 + 4)
+    assert found["pass_temporaries", (Phase.DECODE,)].amount.expected == 4 * 128 * 2 * 4 * 64 * 2
+    # the weights are there while completions are written, and so are the states of the second update
+    for name in ("weights", "optimizer_states", "workspaces", "cached"):
+        assert any(entry.name == name and Phase.DECODE in entry.phases for entry in ledger.entries), name
     _, unknown = ledger_of(replaced(objective="grpo", preference=Preference(rollout="transformers")))
     assert {entry.name: entry for entry in unknown.entries}["kv_cache"].amount is None
 

@@ -141,7 +141,7 @@ def test_gradients_of_the_first_microbatch_are_there_in_the_second() -> None:
     "changes",
     [
         {"is_compiled": True},
-        {"objective": "dpo"},
+        {"objective": "dpo", "loss": Loss(kind="chunked")},
         {"precision": Precision(base="bf16", trained="fp32", quantised="int8"), "method": "qlora"},
     ],
 )

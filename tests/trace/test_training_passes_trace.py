@@ -57,6 +57,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "lora-fp32": {"method": "lora"},
     "eager": {"attention": "eager"},
     "dropout": {"method": "lora", "autocast": "bfloat16", "dropout": 0.05},
+    "dora": {"method": "lora", "autocast": "bfloat16", "dora": True},
+    "dora-fp32": {"method": "lora", "dora": True},
+    "dora-dropout": {"method": "lora", "autocast": "bfloat16", "dropout": 0.05, "dora": True},
+    "dora-checkpointed": {"method": "lora", "autocast": "bfloat16", "checkpointed": True, "dora": True},
+    "qdora-checkpointed": {"method": "qlora", "autocast": "bfloat16", "checkpointed": True, "dora": True},
 }  # fmt: skip
 
 
@@ -71,8 +76,13 @@ def traced(config: dict[str, Any], asked: dict[str, Any]) -> tuple[int, int]:
         widens=asked.get("widens", "rest") if method == "qlora" else "none",
         adapter_dtype="bfloat16" if "adapters" in asked else "float32",
         is_reentrant=asked.get("reentrant", False), widens_outputs=asked.get("outputs", False),
+        is_dora="dora" in asked,
     )  # fmt: skip
-    found = trace_recipe(program, "A100", steps=2, settings=Settings()).prediction.traced.recording
+    return highest_of(trace_recipe(program, "A100", steps=2, settings=Settings()).prediction.traced.recording)
+
+
+def highest_of(found: Any) -> tuple[int, int]:
+    """The most of the last forward and backward pass of a recording, above where the forward pass begins."""
     level, base, phase, sizes = 0, 0, "", {}
     most = {"forward": 0, "backward": 0}
     for code, block, size, _ in found.events[0]:
@@ -113,7 +123,7 @@ def walked(config: dict[str, Any], asked: dict[str, Any]) -> tuple[int, int]:
         loss=Loss(kind="full"), evaluation=Evaluation(microbatch=0),
         adapters=None if method == "full" else Adapters(
             rank=16, alpha=16, dropout=asked.get("dropout", 0.0), targets=("all-linear",),
-            dtype=asked.get("adapters", "fp32"),
+            dtype=asked.get("adapters", "fp32"), is_dora="dora" in asked,
         ),
     )  # fmt: skip
     found = passes(describe(config), recipe, config)
@@ -126,7 +136,7 @@ def compare(family: str, method: str) -> None:
         assert found == pytest.approx(expected, rel=MOST)
 
 
-@pytest.mark.parametrize("method", ["full", "qlora-checkpointed"])
+@pytest.mark.parametrize("method", ["full", "qlora-checkpointed", "dora"])
 def test_a_llama_is_walked_as_it_is_traced(method: str) -> None:
     compare("llama", method)
 

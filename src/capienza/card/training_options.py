@@ -28,7 +28,7 @@ class TrainingOption(msgspec.Struct, frozen=True):
 OPTIONS: tuple[TrainingOption, ...] = (
     TrainingOption(
         "objective",
-        words("sft", "dpo", "grpo"),
+        words("sft", "dpo", "orpo", "simpo", "grpo"),
         "What the loss compares: next tokens, pairs of answers, or groups of answers.",
         "sft",
     ),

@@ -38,11 +38,18 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needed_phases(card: Card) -> tuple[Phase, ...]:
-    """The phases of a complete cycle. A training option such as `eval: none` leaves that phase out."""
+    """The phases of a complete cycle. A training option such as `eval: none` leaves that phase out.
+
+    Reinforcement learning writes completions in between, on the same GPUs unless a server does.
+    """
     if card.task == "inference":
         return INFERENCE_PHASES
     options = card.training.options if card.training else {}
-    return tuple(phase for phase in TRAINING_PHASES if options.get(phase.value) != "none")
+    is_elsewhere = "server" in str(options.get("rollout")) or options.get("vllm_mode") == "server"
+    writes = options.get("objective") == "grpo" and not is_elsewhere
+    first, *rest = TRAINING_PHASES
+    phases = (first, Phase.PREFILL, Phase.DECODE, *rest) if writes else TRAINING_PHASES
+    return tuple(phase for phase in phases if options.get(phase.value) != "none")
 
 
 def cycle_of(case: Case, record: Record, gpus: int) -> Cycle:

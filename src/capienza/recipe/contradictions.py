@@ -22,7 +22,8 @@ NEEDS = template(
 ADAPTED = ("lora", "dora", "qlora")
 FSDP = ("fsdp1", "fsdp2")
 ZERO = ("zero1", "zero2", "zero3")
-COMPARED = ("dpo", "grpo")
+COMPARED, ALONE = ("dpo", "grpo"), ("orpo", "simpo")
+"""Objectives with a reference, and preferences without one."""
 
 NEEDED: tuple[tuple[str, str, tuple[Scalar, ...]], ...] = (
     *((option, "method", ADAPTED) for option in ("rank", "targets", "dropout", "modules_to_save", "adapter_dtype")),
@@ -47,7 +48,8 @@ NEEDED: tuple[tuple[str, str, tuple[Scalar, ...]], ...] = (
     *((option, "sharding", FSDP) for option in ("loads_once", "sync_each_batch")),
     ("gradient_as_bucket_view", "sharding", ("ddp",)),
     ("shard_ranks", "sharding", (*FSDP, *ZERO)),
-    *((option, "objective", COMPARED) for option in ("beta", "reference")),
+    ("beta", "objective", (*COMPARED, *ALONE)),
+    ("reference", "objective", COMPARED),
     *(
         (option, "objective", ("grpo",))
         for option in ("group", "rollout", "use_vllm", "vllm_mode", "prompt_tokens", "completion_tokens",

@@ -14,10 +14,12 @@ from capienza.errors import Message
 
 Dtype = Literal["bf16", "fp16", "fp32"]
 Method = Literal["full", "lora", "dora", "qlora"]
-Objective = Literal["sft", "dpo", "grpo"]
+Objective = Literal["sft", "dpo", "orpo", "simpo", "grpo"]
 Family = Literal[
     "adamw", "adam", "sgd", "adafactor", "lion", "muon", "rmsprop", "adagrad", "galore_adamw", "apollo_adamw"
 ]  # fmt: skip
+PAIRED = ("dpo", "orpo", "simpo")
+"""Objectives whose microbatch counts pairs of answers."""
 Sharding = Literal["none", "ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3"]
 
 
@@ -229,6 +231,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     origins: tuple[Origin, ...] = ()
 
     @property
+    def sequences(self) -> int:
+        """Sequences of one forward pass: of a pair both, the chosen and the rejected one."""
+        return (2 if self.objective in PAIRED else 1) * self.microbatch
+
+    @property
     def rows_tokens(self) -> int:
         """Tokens of one forward pass."""
-        return self.microbatch * self.tokens
+        return self.sequences * self.tokens

@@ -78,6 +78,8 @@ ENTRY_LABELS = {
     "reference_model": mark("reference model"),
     "reward_model": mark("reward model"),
     "rollout_engine": mark("engine that writes completions"),
+    "rollout_residue": mark("what a sleeping engine keeps"),
+    "sampling": mark("logits of the next tokens"),
     "measured_spread": mark("spread of measured cases"),
 }
 

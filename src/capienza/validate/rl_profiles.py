@@ -52,6 +52,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 """What the config.json of these models states beside the dimensions of a profile, which leave it out."""
 TOLERANCE = 0.001
 LARGEST_BYTES = 2.0**50
+QUANTISED: dict[str, str | None] = {"none": None, "nf4": "nf4_double"}
+"""AgileRL's presets that are computed: with nf4 PEFT takes what is not quantised up to fp32 (utils/llm_utils.py)."""
 SHARE = 0.45
 """The engine's share of the card where a profile was written before it was a knob."""
 
@@ -102,12 +104,13 @@ def _expected(document: Row, point: Row, quantity: str) -> float:
         prompt = max(length // 4, 8)
         return rollout.awake_bytes(architecture, gpu, total, share, group, length, prompt)
     microbatch, rank = min(count_of(knobs, "micro_batch"), group), count_of(knobs, "lora_rank")
-    if str(knobs.get("quantization") or "none") != "none":
-        raise InputError(reasons.OTHER_WEIGHTS(found=str(knobs.get("quantization"))[:40]))
+    quantised = str(knobs.get("quantization") or "none")
+    if quantised not in QUANTISED:
+        raise InputError(reasons.OTHER_WEIGHTS(found=quantised[:40]))
     targets = names(knobs.get("lora_target_modules") or "all-linear")
     if len(targets) == 1 and "," in targets[0]:
         targets = tuple(part.strip() for part in targets[0].split(","))
-    reserved = _update_bytes(architecture, length, microbatch, group, rank, targets)
+    reserved = _update_bytes(architecture, length, microbatch, group, rank, targets, QUANTISED[quantised])
     more += max(0, 2 * (architecture.num_parameters - rollout.plain_view(architecture).num_parameters))
     return reserved + more + rollout.asleep_bytes(architecture, gpu, group, length)
 
@@ -157,13 +160,19 @@ def _described(name: str, encoded: bytes, stored_bytes: int) -> tuple[Architectu
 
 
 def _update_bytes(
-    architecture: Architecture, length: int, microbatch: int, group: int, rank: int, targets: tuple[str, ...]
+    architecture: Architecture,
+    length: int,
+    microbatch: int,
+    group: int,
+    rank: int,
+    targets: tuple[str, ...],
+    quantised: str | None,
 ) -> int:
     recipe = Recipe(
         framework="agilerl",
         framework_version="transformers 5.11.0, peft 0.19.1, torch 2.11.0",
         objective="grpo",
-        method="lora",
+        method="qlora" if quantised else "lora",
         tokens=length,
         microbatch=microbatch,
         accumulation=1,
@@ -172,7 +181,9 @@ def _update_bytes(
         attention="sdpa",
         kernels="transformers",
         is_compiled=False,
-        precision=Precision(base="bf16", trained="fp32", autocast="bf16"),
+        precision=Precision(
+            base="bf16", trained="fp32", autocast="bf16", quantised=quantised, widens_rest=quantised is not None
+        ),
         optimizer=Optimizer(family="adamw", run="foreach"),
         checkpointing=Checkpointing(kind="full"),
         loss=Loss(kind="chunked", chunk_tokens=rollout.chunk_rows(architecture.vocab_size)),
@@ -181,7 +192,7 @@ def _update_bytes(
         max_grad_norm=0.1,
         preference=Preference(reference="adapter_off", rollout="vllm_colocate", sleeps=True, group=group),
     )
-    key = architecture.model_type, architecture.num_parameters, length, microbatch, group, rank, targets
+    key = architecture.model_type, architecture.num_parameters, length, microbatch, group, rank, targets, quantised
     return _cached(key, architecture, recipe)
 
 

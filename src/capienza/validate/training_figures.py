@@ -19,11 +19,12 @@ from capienza.errors import InputError, Message, Parameter
 from capienza.ledger.counters import Counters, counters_of
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger
-from capienza.ledger.phase import TRAINING_PHASES, Phase
+from capienza.ledger.phase import Phase
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.training.answer import FROM_RECIPE, TrainingAnswer, answer_of
 from capienza.predict.training.base import base_of
 from capienza.predict.training.entries import exact
+from capienza.predict.training.ledger import phases_of
 from capienza.predict.training.scope import taken_for_granted
 from capienza.recipe.recipe import Recipe
 from capienza.validate.training_shared import shared_figures
@@ -118,7 +119,7 @@ def _entries(answer: TrainingAnswer) -> list[Entry]:
     held = answer.resident.base.weights_bytes
     source = FROM_RECIPE(model_type=answer.architecture.model_type)
     words: dict[str, Parameter] = {"model_type": answer.architecture.model_type}
-    weights = exact("weights", TRAINING_PHASES, DEVICE, held, FROM_RECIPE(**words), source)
+    weights = exact("weights", phases_of(answer.recipe), DEVICE, held, FROM_RECIPE(**words), source)
     return [weights, *answer.entries(DEVICE)]
 
 

@@ -107,6 +107,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reserved: dict[Phase, int] | None = None
     side: Side = "none"
     context: Context | None = None
+    gpu_name: str = ""
     cuda_total_bytes: int | None = None
     notes: tuple[Message, ...] = ()
     rank: RankMemory | None = None
@@ -147,6 +148,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             resident=msgspec.structs.replace(self.resident, workspaces_bytes=size),
             reserved=reserved,
             context=context,
+            gpu_name=gpu.name,
             cuda_total_bytes=gpu.total_bytes,
         )
 
@@ -195,6 +197,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             passes=self.passes,
             reserved=self.reserved,
             context=self.context,
+            gpu_name=self.gpu_name,
             cuda_total_bytes=self.cuda_total_bytes,
             side=self.side,
         )
@@ -212,6 +215,7 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             device,
             phases=phases,
             context=self.context,
+            gpu_name=self.gpu_name,
             cuda_total_bytes=self.cuda_total_bytes,
         )
 

@@ -15,8 +15,10 @@ import msgspec
 from capienza.predict.training.tape import ALLOCATED, FREED, RENAMED, Event
 
 Level: TypeAlias = tuple[int, int, int, int]
-EXITS = (("forward", "exit"), ("forward", "graph"), ("backward", "graph"))
-"""Where something that every layer has part in goes at once: the copies of weights that only autocast held, a graph."""
+EXITS = {(phase, part) for phase in ("forward", "reference") for part in ("exit", "left", "graph")} | {
+    ("backward", "graph")
+}
+"""Where what was held of every layer goes: autocast's copies of weights, the rows that a caller asked for, a graph."""
 
 
 class Segment(msgspec.Struct):

@@ -9,7 +9,11 @@ from capienza.predict.training import texts
 from capienza.units import Range
 
 Phases = tuple[Phase, ...]
-AFTER_LOAD: Phases = tuple(phase for phase in TRAINING_PHASES if phase is not Phase.LOAD)
+ROLLOUT: Phases = (Phase.PREFILL, Phase.DECODE)
+"""Where completions are written on the GPU that trains."""
+PHASES: Phases = (Phase.LOAD, *ROLLOUT, *(phase for phase in TRAINING_PHASES if phase is not Phase.LOAD))
+"""All that a training may have, in the order of a run."""
+AFTER_LOAD: Phases = tuple(phase for phase in PHASES if phase is not Phase.LOAD)
 STEPS: Phases = (Phase.OPTIMIZER_STEP_FIRST, Phase.OPTIMIZER_STEP_STEADY)
 A_RULE = "a rule that this version does not have"
 

@@ -17,13 +17,15 @@ from capienza.architecture.model import Architecture
 from capienza.ledger.counters import CONTEXT, HOST
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
-from capienza.ledger.phase import TRAINING_PHASES, Phase
-from capienza.predict.cache import TRANSFORMERS_RULE, cache_need
+from capienza.ledger.phase import Phase
 from capienza.predict.training import texts
 from capienza.predict.training.ceilings import widened
+from capienza.predict.training.completions import completions, engine_beside, prompt_rows_tokens
 from capienza.predict.training.context import Context
 from capienza.predict.training.entries import (
     AFTER_LOAD,
+    PHASES,
+    ROLLOUT,
     STEPS,
     Phases,
     estimated,
@@ -36,7 +38,7 @@ from capienza.predict.training.resident import Resident
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.trained import BYTES, Trained, num_trained
 from capienza.predict.training.transient import ROOT_LISTS
-from capienza.recipe.recipe import Preference, Recipe
+from capienza.recipe.recipe import Recipe
 from capienza.units import Range
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 PYTORCH = "c10 CUDACachingAllocator.cpp (round_size)"
 PEFT = "peft utils/other.py, tuners/lora"
 TRAINER = "transformers trainer.py"
-STATES_LIVE: Phases = (*STEPS, Phase.FORWARD, Phase.BACKWARD, Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT)
+STATES_LIVE: Phases = (*STEPS, *ROLLOUT, Phase.FORWARD, Phase.BACKWARD, Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT)
 """States are made at the first step; the peak of every other phase is that of the passes after it."""
 PASSES: Phases = (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL)
 HEADERS = "the headers of the model's files"
@@ -67,6 +69,7 @@ def training_entries(
     passes: Passes | None = None,
     reserved: Mapping[Phase, int] | None = None,
     context: Context | None = None,
+    gpu_name: str = "",
     cuda_total_bytes: int | None = None,
     side: str = "none",
 ) -> list[Entry]:
@@ -83,10 +86,10 @@ def training_entries(
         *_step(recipe, resident, device),
         *_loop(architecture, recipe, resident, device),
         *_ends(recipe, resident, device),
-        *preference_entries(architecture, recipe, resident, device, cuda_total_bytes),
+        *preference_entries(architecture, recipe, resident, device, gpu_name, cuda_total_bytes),
     ]
     if side == "all":
-        made.append(unknown("side_weights", TRAINING_PHASES, device, (HEADERS,), texts.BY_HEADERS()))
+        made.append(unknown("side_weights", PHASES, device, (HEADERS,), texts.BY_HEADERS()))
     if side != "none":
         made = [entry for entry in made if entry.name != "inputs"]
         made.append(unknown("inputs", AFTER_LOAD, device, IMAGES, texts.BY_TRACE()))
@@ -99,36 +102,36 @@ def training_entries(
 
 
 def phases_of(recipe: Recipe) -> Phases:
-    """The phases that the recipe has: an evaluation and an export where it asks for them."""
+    """The phases that the recipe has: evaluation, export and completions of its own where it asks for them."""
     left_out = set()
     if not recipe.evaluation.microbatch:
         left_out.add(Phase.EVAL)
     if recipe.export == "none":
         left_out.add(Phase.EXPORT)
-    return tuple(phase for phase in TRAINING_PHASES if phase not in left_out)
+    if recipe.preference is None or recipe.preference.rollout not in ("transformers", "vllm_colocate"):
+        left_out.update(ROLLOUT)
+    return tuple(phase for phase in PHASES if phase not in left_out)
 
 
 def _within(entry: Entry, phases: Phases) -> Entry | None:
-    live = tuple(phase for phase in entry.phases if phase in phases or phase not in TRAINING_PHASES)
+    live = tuple(phase for phase in entry.phases if phase in phases or phase not in PHASES)
     return msgspec.structs.replace(entry, phases=live) if live else None
 
 
 def _model(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
     base = resident.base
-    yield exact(
-        "rounding", TRAINING_PHASES, device, base.rounding_bytes, texts.ROUNDING(total=base.rounding_bytes), PYTORCH
-    )
+    yield exact("rounding", PHASES, device, base.rounding_bytes, texts.ROUNDING(total=base.rounding_bytes), PYTORCH)
     if base.widened_bytes:
         kept = texts.ALL_OF_IT() if recipe.precision.widens_rest else texts.BUT_EMBEDDINGS()
         formula = texts.WIDENED(dtype=recipe.precision.base, rest=base.num_rest, kept=kept, total=base.widened_bytes)
         source = f"{PEFT} prepare_model_for_kbit_training"
-        yield exact("widened_weights", TRAINING_PHASES, device, base.widened_bytes, formula, source)
+        yield exact("widened_weights", PHASES, device, base.widened_bytes, formula, source)
     if base.untied_head_bytes:
         formula = texts.UNTIED(total=base.untied_head_bytes)
-        yield exact("untied_head", TRAINING_PHASES, device, base.untied_head_bytes, formula, "litgpt model.py")
+        yield exact("untied_head", PHASES, device, base.untied_head_bytes, formula, "litgpt model.py")
     if base.buffers_bytes:
         formula = texts.BUFFERS(total=base.buffers_bytes)
-        yield exact("buffers", TRAINING_PHASES, device, base.buffers_bytes, formula, "transformers modeling files")
+        yield exact("buffers", PHASES, device, base.buffers_bytes, formula, "transformers modeling files")
     load, stays = resident.loading, base.weights_bytes + base.rounding_bytes + base.widened_bytes
     stays += load.slack_bytes
     more = max(0, load.peak_bytes - stays)
@@ -137,7 +140,7 @@ def _model(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
     yield expected("loading", (Phase.LOAD,), device, more, formula, source)
     if load.slack_bytes:
         formula = texts.SLACK(total=load.slack_bytes)
-        yield expected("block_ends", TRAINING_PHASES, device, load.slack_bytes, formula, f"{PYTORCH}, should_split")
+        yield expected("block_ends", PHASES, device, load.slack_bytes, formula, f"{PYTORCH}, should_split")
 
 
 def _trained(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
@@ -207,11 +210,15 @@ def optimizer_words(recipe: Recipe) -> str:
 
 def _passes(vocabulary: int, recipe: Recipe, passes: Passes | None, phases: Phases, device: str) -> Iterator[Entry]:
     if passes is not None:
-        moments = {Phase.FORWARD: passes.forward, Phase.BACKWARD: passes.backward, Phase.EVAL: passes.evaluation}
-        for phase, moment in moments.items():
+        moments = (
+            (Phase.PREFILL, passes.prefill, prompt_rows_tokens(recipe)),
+            (Phase.FORWARD, passes.forward, recipe.rows_tokens),
+            (Phase.BACKWARD, passes.backward, recipe.rows_tokens),
+            (Phase.EVAL, passes.evaluation, recipe.evaluation.microbatch * recipe.tokens),
+        )
+        for phase, moment, tokens in moments:
             if phase in phases and moment is not None:
-                rows = recipe.evaluation.microbatch if phase is Phase.EVAL else recipe.microbatch
-                yield from _moment(phase, moment, rows * recipe.tokens, device)
+                yield from _moment(phase, moment, tokens, device)
         if passes.evaluation is not None and recipe.evaluation.keeps_logits:
             yield kept_logits(vocabulary, recipe, passes.evaluation.total_bytes, device)
         return
@@ -289,7 +296,12 @@ def _ends(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
 
 
 def preference_entries(
-    architecture: Architecture, recipe: Recipe, resident: Resident, device: str, cuda_total_bytes: int | None
+    architecture: Architecture,
+    recipe: Recipe,
+    resident: Resident,
+    device: str,
+    gpu_name: str,
+    cuda_total_bytes: int | None,
 ) -> Iterator[Entry]:
     """What stands beside the trained model in reinforcement and preference learning."""
     preference = recipe.preference
@@ -297,32 +309,13 @@ def preference_entries(
         return
     if preference.reference == "model":
         total = resident.base.total_bytes
-        yield exact("reference_model", AFTER_LOAD, device, total, texts.REFERENCE(total=total), "trl")
+        yield exact("reference_model", PHASES, device, total, texts.REFERENCE(total=total), "trl")
     if preference.reward_model is not None:
         yield unknown("reward_model", AFTER_LOAD, device)
     if preference.rollout == "vllm_colocate":
-        phases = (Phase.PREFILL, Phase.DECODE) if preference.sleeps else (*AFTER_LOAD, Phase.PREFILL, Phase.DECODE)
-        share = preference.rollout_share
-        if share is None or cuda_total_bytes is None:
-            yield unknown("rollout_engine", phases, device, ("--gpu",) if share is not None else ("rollout_share",))
-        else:
-            formula = texts.ROLLOUT(share=str(share), total_bytes=cuda_total_bytes)
-            yield expected("rollout_engine", phases, device, int(share * cuda_total_bytes), formula, "vllm")
+        yield from engine_beside(preference, device, gpu_name, cuda_total_bytes)
     elif preference.rollout == "transformers":
-        yield _rollout_cache(architecture, recipe, preference, device)
-
-
-def _rollout_cache(architecture: Architecture, recipe: Recipe, preference: Preference, device: str) -> Entry:
-    """Keys and values of the completions of one update: TRL writes those of all its microbatches at once."""
-    phases, name = (Phase.PREFILL, Phase.DECODE), "kv_cache"
-    prompt, completion = preference.prompt_tokens, preference.completion_tokens
-    if prompt is None or completion is None:
-        return unknown(name, phases, device, ("training.prompt_tokens", "training.completion_tokens"))
-    dtype, rows = recipe.precision.base, recipe.microbatch * recipe.accumulation
-    need = cache_need(architecture, prompt + completion, dtype, dtype, TRANSFORMERS_RULE)
-    total = rows * (need.windowed_bytes + need.state_bytes)
-    formula = texts.ROLLOUT_CACHE(rows=rows, layers=need.formula, total=total)
-    return expected(name, phases, device, total, formula, "trl grpo_trainer.py (generation_batch_size)")
+        yield from completions(architecture, recipe, preference, device)
 
 
 def _cached(

@@ -18,15 +18,20 @@ from capienza.architecture.model import Architecture, Layer, Parameter
 from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, losses_of
+from capienza.predict.training.completions import of_prompts, prompt_events
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
 from capienza.predict.training.expanded import NotAlikeError, expanded
+from capienza.predict.training.preference import Compared, compared
 from capienza.predict.training.releases import litgpt_release
 from capienza.predict.training.scope import check_scope, taken_for_granted
-from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, backward
+from capienza.predict.training.tape import ALLOCATED, FREED, SEGMENT, WORKING, Event, Tape, Tensor, backward
 from capienza.recipe.recipe import Recipe
 
 ENTRY = ("forward", "entry")
 """What a microbatch begins with."""
+PARTS = {"forward": ("forward", "reference"), "backward": ("backward",)}
+"""What of the program belongs to a phase: a reference model runs forward."""
+PHASE_OF = {part: phase for phase, parts in PARTS.items() for part in parts}
 MOST_MICROBATCHES = 2
 """Of an update's microbatches: the second finds gradients there, and so do all after it."""
 
@@ -49,6 +54,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 class Passes(msgspec.Struct, frozen=True, kw_only=True):
     """The moments of one update's passes. `gradients_bytes`: what is there when they end.
 
+    `prefill`: prompts of an update go through the model that writes their completions.
+
     `assumed`: what was taken for granted of the model's code.
     """
 
@@ -56,6 +63,7 @@ class Passes(msgspec.Struct, frozen=True, kw_only=True):
     backward: Moment
     evaluation: Moment | None
     gradients_bytes: int
+    prefill: Moment | None = None
     assumed: tuple[Message, ...] = ()
 
 
@@ -67,16 +75,19 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
     check_scope(recipe)
     builder = Builder(architecture, recipe, config)
     places, like = distinct(architecture.layers, builder.layers)
-    events = training_events(builder.decoder(places), recipe, microbatches_of(recipe))
+    program = compared(architecture, recipe, config, places)
+    events = training_events(builder.decoder(places), recipe, microbatches_of(recipe), program)
     found: dict[str, Moment] = {}
     level: Level = (0, 0, 0, 0)
     for microbatch in _by_microbatch(events, like):
         for phase in ("forward", "backward"):
-            level = _phase(found, phase, level, _whole([one for one in microbatch if one.name[0] == phase], like))
+            own = [one for one in microbatch if one.name[0] in PARTS[phase]]
+            level = _phase(found, phase, level, _whole(own, like))
     evaluation = None
     if recipe.evaluation.microbatch:
         builder.recipe = asked = msgspec.structs.replace(recipe, microbatch=recipe.evaluation.microbatch)
-        (seen,) = _by_microbatch(evaluation_events(builder.decoder(places), asked), like)
+        program = compared(architecture, asked, config, places)
+        (seen,) = _by_microbatch(evaluation_events(builder.decoder(places), asked, program), like)
         _phase(found, "eval", (0, 0, 0, 0), _whole(seen, like))
         evaluation = found["eval"]
     return Passes(
@@ -84,6 +95,7 @@ def passes(architecture: Architecture, recipe: Recipe, config: Mapping[str, Any]
         backward=found["backward"],
         evaluation=evaluation,
         gradients_bytes=sum(level),
+        prefill=_prefill(architecture, recipe, config, places, like),
         assumed=taken_for_granted(architecture, recipe),
     )
 
@@ -93,6 +105,23 @@ def microbatches_of(recipe: Recipe) -> int:
     if recipe.kernels == "litgpt" and not recipe.is_packed and litgpt_release(recipe)[:2] == (0, 0):
         return 1
     return min(recipe.accumulation, MOST_MICROBATCHES)
+
+
+def _prefill(
+    architecture: Architecture,
+    recipe: Recipe,
+    config: Mapping[str, Any] | None,
+    places: Sequence[int],
+    like: Sequence[int],
+) -> Moment | None:
+    asked = of_prompts(recipe)
+    if asked is None:
+        return None
+    model = Builder(architecture, asked, config).decoder(places)
+    (seen,) = _by_microbatch(prompt_events(model, asked), like)
+    found: dict[str, Moment] = {}
+    _phase(found, "prefill", (0, 0, 0, 0), _whole(seen, like))
+    return found["prefill"]
 
 
 def _phase(found: dict[str, Moment], phase: str, start: Level, segments: Iterable[tuple[object, Segment]]) -> Level:
@@ -145,7 +174,7 @@ def _by_microbatch(events: Sequence[Event], like: Sequence[int]) -> list[list[Se
     """The segments that were walked, of each microbatch."""
     repeats: dict[object, int] = {}
     for one, often in Counter(like).items():
-        repeats["forward", one] = repeats["backward", one] = often
+        repeats |= {(phase, one): often for phase in PHASE_OF}
     microbatches: list[list[Segment]] = []
     for segment in segments_of(events, repeats):
         if segment.name == ENTRY:
@@ -168,14 +197,12 @@ def _whole(walked: Sequence[Segment], like: Sequence[int]) -> Iterator[tuple[obj
                 yield (phase, place), by_name[phase, like[place]]
 
 
-def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
-    """So many microbatches of one update, to where the optimizer's step begins."""
+def training_events(model: Decoder, recipe: Recipe, count: int, program: Compared | None = None) -> list[Event]:
+    """So many microbatches of one update, to where the optimizer's step begins; `program` None: supervised."""
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
-    for _ in range(count):
+    for microbatch in range(count):
         tape.segment(ENTRY)
-        with tape.autocasting():
-            loss, outputs = losses_of(tape, model)
-            tape.segment(("forward", "exit"))
+        loss, outputs = _losses(tape, model, program, is_first=not microbatch)
         tape.segment(("backward", "loss"))
         edge, loss_item = loss.edge, loss.item
         kind, tape.kind = tape.kind, WORKING
@@ -189,13 +216,22 @@ def training_events(model: Decoder, recipe: Recipe, count: int) -> list[Event]:
     return list(tape.events)
 
 
-def evaluation_events(model: Decoder, recipe: Recipe) -> list[Event]:
+def _losses(tape: Tape, model: Decoder, program: Compared | None, *, is_first: bool) -> tuple[Tensor, Tensor | None]:
+    if program is not None:
+        return program.run(tape, model, is_first=is_first), None
+    with tape.autocasting():
+        found = losses_of(tape, model)
+        tape.segment(("forward", "exit"))
+    return found
+
+
+def evaluation_events(model: Decoder, recipe: Recipe, program: Compared | None = None) -> list[Event]:
     """A forward pass of which nothing is kept."""
     tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     tape.is_training = False
     tape.segment(ENTRY)
-    with tape.autocasting(), tape.no_grad():
-        losses_of(tape, model)
+    with tape.no_grad():
+        _losses(tape, model, program, is_first=True)
     tape.names.clear()
     return list(tape.events)
 
@@ -208,17 +244,20 @@ def events(
     What is resident is not among them. Blocks are numbered from 0; gradients are alive at the end.
     """
     check_scope(recipe)
-    builder, count = Builder(architecture, recipe, config), microbatches_of(recipe)
+    builder = Builder(architecture, recipe, config)
     places, like = distinct(architecture.layers, builder.layers)
+    program = compared(architecture, recipe, config, places)
     try:
-        return expanded(training_events(builder.decoder(places), recipe, count), like, ENTRY)
+        return expanded(training_events(builder.decoder(places), recipe, microbatches_of(recipe), program), like, ENTRY)
     except NotAlikeError:
-        return walked_events(builder, count)
+        return walked_events(builder, config)
 
 
-def walked_events(builder: Builder, count: int) -> tuple[list[AllocatorEvent], list[str]]:
+def walked_events(builder: Builder, config: Mapping[str, Any] | None = None) -> tuple[list[AllocatorEvent], list[str]]:
     """The same, layer by layer."""
-    return allocator_events(training_events(builder.decoder(range(len(builder.layers))), builder.recipe, count))
+    recipe, places = builder.recipe, range(len(builder.layers))
+    program = compared(builder.architecture, recipe, config, places)
+    return allocator_events(training_events(builder.decoder(places), recipe, microbatches_of(recipe), program))
 
 
 def allocator_events(tape: Sequence[Event]) -> tuple[list[AllocatorEvent], list[str]]:
@@ -230,7 +269,7 @@ def allocator_events(tape: Sequence[Event]) -> tuple[list[AllocatorEvent], list[
             made.append((ALLOC, block, size, 0))
         elif code == FREED:
             made.append((FREE, block, 0, 0))
-        elif code == SEGMENT and (not phases or phases[-1] != block[0]):
-            phases.append(block[0])
+        elif code == SEGMENT and (not phases or block[0] not in PARTS[phases[-1]]):
+            phases.append(PHASE_OF[block[0]])
             made.append((MARK, len(phases) - 1, 0, 0))
     return made, phases

@@ -20,6 +20,7 @@ from capienza.architecture.model import Architecture
 from capienza.formats.scheme import Scheme
 from capienza.ledger.phase import Phase
 from capienza.predict.training.base import Base, resident_dtype, scheme_of
+from capienza.predict.training.entries import ROLLOUT
 from capienza.predict.training.load import WARMED_UP_SINCE, load_events
 from capienza.predict.training.releases import release
 from capienza.predict.training.resident import Resident
@@ -52,6 +53,9 @@ def reserved_bytes(
         phase = Phase(span.name)
         highest[phase] = max(highest.get(phase, 0), span.reserved_bytes)
     after = max(highest.values())
+    # TRL empties the cache before it wakes an engine.
+    sleeps = recipe.preference is not None and recipe.preference.sleeps
+    highest |= dict.fromkeys(ROLLOUT, 0 if sleeps else after)
     return highest | dict.fromkeys((Phase.EVAL, Phase.CHECKPOINT, Phase.EXPORT), after)
 
 
@@ -76,6 +80,9 @@ def _run(
         run += (ALLOC, block, warm_up_bytes(resident.base, recipe), 0), (FREE, block, 0, 0)
     run += load_events(architecture, recipe, scheme, next(numbers))
     numbers = itertools.count(most + len(run))
+    if recipe.preference is not None and recipe.preference.reference == "model":
+        run += load_events(architecture, recipe, scheme, next(numbers))
+        numbers = itertools.count(most + len(run))
     run += _taken(_beside(recipe, resident, trained), numbers)
     for step, walked in zip([FIRST_STEP] + [STEADY_STEP] * len(walks), walks, strict=False):
         run += walked

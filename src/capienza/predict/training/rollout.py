@@ -21,6 +21,7 @@ chunks, contexts and libraries as NVML measured them); vLLM 0.23 (workspaces of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -30,6 +31,7 @@ from capienza.allocator.events import Event as AllocatorEvent
 from capienza.allocator.replay import replay
 from capienza.architecture.model import Architecture
 from capienza.errors import InputError, template
+from capienza.predict.training.base import base_of
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.blocks.decoder import Decoder, stack
 from capienza.predict.training.runtime import WORKSPACE_BYTES, WORKSPACES
@@ -111,7 +113,9 @@ def update(architecture: Architecture, recipe: Recipe) -> Update:
 def update_events(architecture: Architecture, recipe: Recipe) -> tuple[list[AllocatorEvent], list[str]]:
     """The allocator's events of one update, what is resident first, and the names of its phases."""
     trained = trained_tensors(architecture, recipe)
-    resident = [one.elements * ITEM[recipe.precision.base] for one in architecture.parameters]
+    resident = [base_of(architecture, recipe).total_bytes]
+    if recipe.precision.quantised is None:
+        resident = [one.elements * ITEM[recipe.precision.base] for one in architecture.parameters]
     resident += [size for size in _sizes(trained) for _ in range(ADAPTERS_RESIDENT)]
     resident += [WORKSPACE_BYTES] * WORKSPACES
     tape, phases = _walked(architecture, recipe, trained), list[str]()
@@ -164,10 +168,10 @@ def _walked(architecture: Architecture, recipe: Recipe, trained: tuple[Trained, 
     states: list[Tensor] = []
     for _ in range(min(microbatches, UPDATES_SHOWN)):
         tape.segment("forward")
-        edge = _logprobs(tape, model, vocab)
+        edge, edge_item = _logprobs(tape, model, vocab)
         tape.segment("backward")
         tape.kind = WORKING
-        backward(tape, edge, tape.new(model.batch * model.tokens, HALF), tape.bounds)
+        backward(tape, edge, tape.new(model.batch * model.tokens, edge_item), tape.bounds)
         del edge
         tape.kind, tape.bounds = 0, []
         tape.segment("optimizer_step")
@@ -185,47 +189,53 @@ def _scored(tape: Tape, model: Decoder, vocab: int) -> Tensor:
     with tape.no_grad():
         with tape.autocasting():
             rows = stack(tape, model)
-        made = _scores(tape, model, vocab)
+        made = _scores(tape, model, vocab, rows.item)
         del rows
     return made
 
 
-def _logprobs(tape: Tape, model: Decoder, vocab: int) -> Edge:
-    """The forward pass to the log-probabilities; gives back the edge that the gradient enters by."""
+def _logprobs(tape: Tape, model: Decoder, vocab: int) -> tuple[Edge, int]:
+    """The forward pass to the log-probabilities; the edge that the gradient enters by, and its format."""
     width, count = model.head.module.weight.columns, model.batch * (model.tokens - 1)
     with tape.autocasting():
         rows = stack(tape, model)
-    made = _scores(tape, model, vocab)
+    item, logit = rows.item, _logit_item(model, rows.item)
+    made = _scores(tape, model, vocab, item)
 
     def back(_: Gradients) -> tuple[Tensor]:
-        flat = tape.new(count * width, HALF) if model.batch > 1 else None
-        given = tape.new(count * width, HALF)
-        _chunks(tape, count, vocab, wide=True)
+        flat = tape.new(count * width, item) if model.batch > 1 else None
+        given = tape.new(count * width, item)
+        _chunks(tape, count, vocab, logit, wide=True)
         del flat
-        whole = tape.new(model.batch * model.tokens * width, HALF)
+        whole = tape.new(model.batch * model.tokens * width, item)
         del given
         return (whole,)
 
     edge = connected(made, tape.node((rows,), back, rows)).edge
     assert edge is not None  # adapters are trained
-    return edge
+    return edge, item
 
 
-def _scores(tape: Tape, model: Decoder, vocab: int) -> Tensor:
+def _logit_item(model: Decoder, item: int) -> int:
+    """Bytes of a logit: rows and head meet in the wider of their formats, outside of autocast."""
+    return max(item, model.head.module.weight.item)
+
+
+def _scores(tape: Tape, model: Decoder, vocab: int, item: int) -> Tensor:
     """One number for each token but the last; rows without their last token are copied to lie in one piece."""
     count = model.batch * (model.tokens - 1)
-    flat = tape.new(count * model.head.module.weight.columns, HALF) if model.batch > 1 else None
-    made = tape.new(count, HALF)
-    _chunks(tape, count, vocab, wide=False)
+    flat = tape.new(count * model.head.module.weight.columns, item) if model.batch > 1 else None
+    made = tape.new(count, item)
+    _chunks(tape, count, vocab, _logit_item(model, item), wide=False)
     del flat
     return made
 
 
-def _chunks(tape: Tape, count: int, vocab: int, *, wide: bool) -> None:
+def _chunks(tape: Tape, count: int, vocab: int, item: int, *, wide: bool) -> None:
     rows = chunk_rows(vocab)
     for first in range(0, count, rows):
         size = min(rows, count - first) * vocab
-        logits = tape.new(size, HALF, LOGITS)
+        logits = tape.new(size, item, LOGITS)
         second = tape.new(size, FP32, LOGITS) if wide else None
         del logits, second
 
@@ -248,13 +258,14 @@ def step_tokens(sequences: int, length: int) -> int:
     return min(sequences * length, max(length, STEP_TOKENS * sequences))
 
 
-def outside_bytes(gpu: str, *, is_asleep: bool) -> int:
+def outside_bytes(gpu: str, *, is_asleep: bool, with_context: bool = True) -> int:
     """The context and the libraries of a card, as measured. Raises `InputError` for another card."""
-    found = next((one for name, one in OUTSIDE_MIB.items() if name in gpu), None)
+    words = re.split(r"[^a-z0-9]+", gpu.casefold())
+    found = next((one for name, one in OUTSIDE_MIB.items() if name.casefold() in words), None)
     if found is None:
         raise InputError(NOT_MEASURED(accepted=tuple(OUTSIDE_MIB), gpu=gpu[:40] or "-"))
     context, asleep, awake = found
-    return int((context + (asleep if is_asleep else awake)) * MIB)
+    return int(((context if with_context else 0) + (asleep if is_asleep else awake)) * MIB)
 
 
 def asleep_bytes(architecture: Architecture, gpu: str, sequences: int, length: int) -> int:

@@ -170,7 +170,8 @@ class Tape:
 
     def bound(self, name: object) -> None:
         """What was done since the last bound is that part of the program, in the backward pass too."""
-        self.bounds.append((self.nodes, name))
+        if self.grad:
+            self.bounds.append((self.nodes, name))
 
     def segment(self, name: object) -> None:
         """From here on everything belongs to that part of the program."""

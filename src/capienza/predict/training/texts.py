@@ -115,6 +115,20 @@ ROLLOUT = template("training.formula-rollout", "the engine beside the trainer ta
 ROLLOUT_CACHE = template(
     "training.formula-rollout-cache", "completions of one update, {rows} rows x ({layers}) = {total} B"
 )
+SAMPLED = template(
+    "training.formula-sampled",
+    "the next token of each row is drawn from its logits, copied and made probabilities: {rows} rows x {vocabulary} x "
+    "{size} B = {total} B",
+)
+CACHE_WIDENING = template(
+    "training.formula-cache-widening",
+    "one layer's keys are joined to the new ones, or keys and values repeated for every head: {rows} rows x {tokens} "
+    "tokens, {total} B",
+)
+ASLEEP = template(
+    "training.formula-asleep",
+    "libraries and handles that a sleeping engine keeps, as one project's profiles measured them: {total} B",
+)
 SOURCES = template("training.source", "{sources}")
 READING = template(
     "training.proof-context",

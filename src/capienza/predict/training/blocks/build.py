@@ -129,7 +129,7 @@ class Builder:
             layers=tuple(self.layer(place) for place in places),
             last=self.norm(norms[0].removesuffix(".weight"), self.outside) if norms else self.bare_norm(),
             head=self.head(head),
-            batch=recipe.microbatch,
+            batch=recipe.sequences,
             tokens=recipe.tokens,
             checkpointing=kind,
             entry_wants_gradient=recipe.method != "full" and kind != "none",
@@ -252,7 +252,7 @@ class Builder:
         window = shape.window if shape.kind == "sliding" else None
         is_multiplied_out = self.is_litgpt and "attention" in self.traits.caps
         return Shape(
-            batch=recipe.microbatch,
+            batch=recipe.sequences,
             tokens=recipe.tokens,
             heads=shape.num_attention_heads,
             key_heads=shape.num_key_value_heads,
@@ -352,6 +352,7 @@ class Builder:
             Weight(adapters.rank, weight.columns, item, True),
             Weight(weight.rows, adapters.rank, item, True),
             adapters.dropout > 0,
+            Weight(weight.rows, 1, item, True) if adapters.is_dora else None,
         )
 
     def norm(self, name: str, own: Mapping[str, Parameter]) -> Norm:

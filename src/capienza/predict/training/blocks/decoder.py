@@ -77,6 +77,8 @@ CHECKPOINTS = {
 
 Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
 """Positions and mask, which every layer gets."""
+Held: TypeAlias = Callable[[Tensor], None]
+"""Takes rows that the program gives back beside its result."""
 
 
 def layer(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, Tensor] | None) -> Tensor:
@@ -126,18 +128,22 @@ def _parallel(tape: Tape, rows: Tensor, module: Layer, positions: tuple[Tensor, 
     return add(tape, add(tape, residual, seen), rows)
 
 
-def stack(tape: Tape, model: Decoder) -> Tensor:
-    """Embedding, layers and last norm."""
+def stack(tape: Tape, model: Decoder, phase: str = "forward", held: Held | None = None) -> Tensor:
+    """Embedding, layers and last norm; `held` is given what goes into every layer. `phase` names the segments."""
     entry = embedded(tape, model)
     rows = entry
+    if held is not None:
+        held(rows)
     numbers = tape.new(model.tokens, 8)
     positions, mask = _positions(tape, model, rows.item), _mask(tape, model, rows.item)
     tape.bound(("backward", "entry"))
     for place, module in enumerate(model.layers):
-        tape.segment(("forward", place))
+        tape.segment((phase, place))
         rows = _run(tape, rows, module, (positions, mask), model.checkpointing)
+        if held is not None:
+            held(rows)
         tape.bound(("backward", place))
-    tape.segment(("forward", "last"))
+    tape.segment((phase, "last"))
     if model.last is not None:
         rows = norm(tape, rows, model.last)
     del entry, numbers, mask

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from capienza.predict.training.blocks.dora import dora
 from capienza.predict.training.blocks.modules import Adapter, Linear
 from capienza.predict.training.operations import FP32, add, add_over, cast, copy, dropout, matmul, scale, weight_cast
 from capienza.predict.training.tape import Block, Gradients, Tape, Tensor, Weight, connected
@@ -95,7 +96,7 @@ def _adapted(tape: Tape, rows: Tensor, module: Linear, adapter: Adapter) -> Tens
     made = base(tape, rows, module)
     before = made.item
     rows = cast(tape, rows, adapter.down.item)
-    made = add(tape, made, _update(tape, rows, adapter))
+    made = add(tape, made, _update(tape, rows, made, module, adapter))
     return cast(tape, made, before)
 
 
@@ -107,13 +108,18 @@ def _adapted_quantised(tape: Tape, rows: Tensor, module: Linear, adapter: Adapte
     before = made.item
     if not tape.autocast:
         rows = cast(tape, rows, adapter.down.item)
-    update = _update(tape, rows, adapter)
+    update = _update(tape, rows, made, module, adapter)
+    if adapter.magnitude is not None:
+        made = add(tape, made, update)
+        return made if tape.autocast else cast(tape, made, before)
     if not tape.autocast:
         update = cast(tape, update, before)
     return add_over(tape, made, update) if is_gptq else add(tape, made, update)
 
 
-def _update(tape: Tape, rows: Tensor, adapter: Adapter) -> Tensor:
+def _update(tape: Tape, rows: Tensor, result: Tensor, module: Linear, adapter: Adapter) -> Tensor:
+    if adapter.magnitude is not None:
+        return dora(tape, rows, result, module, adapter)
     if adapter.has_dropout:
         rows = dropout(tape, rows)
     low = functional(tape, rows, adapter.down)

@@ -10,11 +10,12 @@ from capienza.predict.training.tape import Weight
 
 
 class Adapter(msgspec.Struct, frozen=True):
-    """A low-rank pair beside a linear module."""
+    """A low-rank pair beside a linear module; `magnitude`: DoRA's trained length of each result."""
 
     down: Weight
     up: Weight
     has_dropout: bool
+    magnitude: Weight | None = None
 
 
 class Linear(msgspec.Struct, frozen=True):

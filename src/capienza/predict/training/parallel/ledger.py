@@ -69,6 +69,7 @@ def rank_entries(
     *,
     phases: Phases,
     context: Context | None,
+    gpu_name: str,
     cuda_total_bytes: int | None,
 ) -> list[Entry]:
     """The entries of one GPU besides its weights. `resident` is that of one GPU alone: its workspaces, its models."""
@@ -76,7 +77,7 @@ def rank_entries(
     made = [*_held(recipe, memory, phases, device, more), *_loop(recipe, memory, phases, device)]
     made += [*_load(recipe, memory, device), *_ends(recipe, memory, phases, device)]
     weights = _amounts(memory, purposes.WEIGHTS, phases)
-    made += _beside(architecture, recipe, resident, device, cuda_total_bytes)
+    made += _beside(architecture, recipe, resident, device, gpu_name, cuda_total_bytes)
     made += _cached(made, memory, weights, phases, device, more)
     made += [_communication(recipe, phases, device), context_entry(device, context, phases)]
     made += _offloaded(recipe, memory, phases, device)
@@ -229,12 +230,17 @@ def _communication(recipe: Recipe, phases: Phases, device: str) -> Entry:
 
 
 def _beside(
-    architecture: Architecture, recipe: Recipe, resident: Resident, device: str, cuda_total_bytes: int | None
+    architecture: Architecture,
+    recipe: Recipe,
+    resident: Resident,
+    device: str,
+    gpu_name: str,
+    cuda_total_bytes: int | None,
 ) -> Iterator[Entry]:
     """Other models of the method; a reference is shared out as the trained model is (TRL prepare_fsdp)."""
     parallel = recipe.parallel
     ranks = 1 if parallel.sharding in REPLICATED else parallel.shard_ranks
-    for entry in preference_entries(architecture, recipe, resident, device, cuda_total_bytes):
+    for entry in preference_entries(architecture, recipe, resident, device, gpu_name, cuda_total_bytes):
         if entry.name != "reference_model" or entry.amount is None or ranks == 1:
             yield entry
             continue

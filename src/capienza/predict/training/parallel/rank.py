@@ -35,6 +35,7 @@ from capienza.predict.training.parallel.woven_zero import zero_program
 from capienza.predict.training.parallel.zero import ZeroPlan, zero, zero_auto
 from capienza.predict.training.passes import evaluation_events, training_events
 from capienza.predict.training.runtime import batch_bytes, scalars_bytes
+from capienza.predict.training.scope import RECIPE_NOT_COVERED
 from capienza.predict.training.trained import BYTES
 from capienza.recipe.recipe import Recipe
 
@@ -107,6 +108,8 @@ def rank_of(
 ) -> Rank:
     """Two steps of a rank, and an evaluation pass where the recipe has one. Raises as `rank_peaks`."""
     parallel = recipe.parallel
+    if recipe.objective != "sft":
+        raise InputError(RECIPE_NOT_COVERED(field="sharding", value=f"{parallel.sharding}, {recipe.objective}"))
     if is_titan(architecture, recipe) and parallel.pipeline_ranks == 1:
         step, program, model = titan_rank(architecture, recipe, workspace_bytes)
         return Rank(step, program, Shared(model, 0), has_batch=True)
