@@ -81,7 +81,7 @@ def test_equal_layers_repeat_what_a_walk_of_every_layer_does(
         METHODS[method], checkpointing=recomputed, attention=attention, loss=loss, accumulation=accumulation
     )
     made, phases = events(architecture, asked, config)
-    plain, names = walked_events(Builder(architecture, asked, config), accumulation)
+    plain, names = walked_events(Builder(architecture, asked, config), config)
     assert (canonical(made), phases) == (canonical(plain), names)
 
 
