@@ -140,11 +140,9 @@ def test_gradients_of_the_first_microbatch_are_there_in_the_second() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"checkpointing": Checkpointing(kind="selective")},
         {"is_compiled": True},
         {"objective": "dpo", "loss": Loss(kind="chunked")},
         {"precision": Precision(base="bf16", trained="fp32", quantised="int8"), "method": "qlora"},
-        {"attention": "xformers"},
     ],
 )
 def test_a_recipe_that_is_not_covered_is_refused(changes: dict[str, Any]) -> None:
