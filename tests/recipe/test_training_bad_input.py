@@ -78,7 +78,7 @@ def _both(path):
         (LORA + "optimizer: adamww", "", "12:14: training.optimizer", "Did you mean adamw?"),
         (LORA + "optimizer: adamw\npaged: true", "", "13:10: training.paged", "bitsandbytes"),
         (LORA + "objective: dpo\npacking: true", "", "13:12: training.packing", "objective is dpo"),
-        (LORA + "objective: ppo", "", "12:14: training.objective", "sft, dpo, grpo"),
+        (LORA + "objective: ppo", "", "12:14: training.objective", "sft, dpo, orpo, simpo, grpo"),
         ("method: full\nsharding: zero3\noptimizer_in_backward: true", "", "12:26", "zero3"),
         ("method: full", "weights: {format: nf4}\n", "10:11: training.method", "weights in nf4 cannot be trained"),
         ("method: qlora\nrank: 8", "weights: {format: bf16}\n", "10:11: training.method", "quantised weights"),

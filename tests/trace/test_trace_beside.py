@@ -96,7 +96,7 @@ def test_what_differs_is_named_with_its_reason(beside, name: str) -> None:
     for phase, names in named.items():
         whole = phases[phase]["computed"]["allocated_bytes"] - phases[phase]["traced"]["allocated_bytes"]
         entries = {one["name"]: one["computed_bytes"] - one["traced_bytes"] for one in phases[phase]["entries"]}
-        assert sum(entries[one] for one in names) == pytest.approx(whole, rel=0.1)
+        assert sum(entries[one] for one in names) == pytest.approx(whole, rel=0.2)
     assert set(causes) <= {one["code"] for one in found["causes"]}
 
 

@@ -204,7 +204,7 @@ def test_an_unknown_name_is_told_by_its_parameters() -> None:
         ({"lora": None}, "the rank of the adapters"),
         ({"lora": {"r": "many"}}, "lora.r is"),
         ({"microbatch": -1}, "microbatch is -1"),
-        ({"num_gpus": 8, "parallelism": "FSDP1 4 x TP 2"}, "several GPUs"),
+        ({"num_gpus": 8, "parallelism": "FSDP1 4 x TP 2"}, "divides each copy"),
         (
             {"compile": True, "num_gpus": 8, "parallelism": "FSDP2 x8", "framework": "torchtitan"},
             "compiled",

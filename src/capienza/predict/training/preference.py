@@ -186,7 +186,7 @@ def _of_pairs(recipe: Recipe, trl: tuple[int, ...], *, is_fused: bool) -> Scorin
         kind="kernel" if kind == "tiles" and not is_fused else kind,
         sequences=recipe.sequences,
         tokens=recipe.tokens,
-        scored=recipe.tokens if is_rolled else recipe.tokens - 1,
+        scored=recipe.tokens if is_rolled else max(1, recipe.tokens - 1),
         widens=recipe.precision.widens_outputs,
         copies_shift=is_dpo and REWRITTEN_SINCE <= trl < VIEWS_SINCE,
     )
@@ -199,7 +199,7 @@ def _of_completions(recipe: Recipe, trl: tuple[int, ...]) -> Scoring:
     divides: Literal["no", "anew", "in_place"] = "no"
     if kind == "rows":
         divides = "in_place" if IN_PLACE[0] <= trl < IN_PLACE[1] else "anew"
-    scored_tokens = min(stated or recipe.tokens - 1, recipe.tokens - 1)
+    scored_tokens = max(1, min(stated or recipe.tokens - 1, recipe.tokens - 1))
     rows = 0
     if kind == "rows" and trl >= ENTROPY_SINCE:
         rows = ENTROPY_ROWS if trl >= ENTROPY_BY_ROWS_SINCE else scored_tokens
