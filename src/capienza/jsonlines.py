@@ -43,6 +43,7 @@ CUT = phrase("it ends before its object does")
 TOO_DEEP = phrase("it is nested too deeply")
 NOT_UTF8 = phrase("it is not UTF-8 text")
 UNREADABLE = phrase("it cannot be read")
+NO_NUMBER = phrase("it holds NaN or Infinity, which no JSON value is")
 STARTS: dict[bytes, tuple[Template, str]] = {
     b"\x1f\x8b": (PACKED, "gzip"),
     b"\x28\xb5\x2f\xfd": (PACKED, "zstd"),
@@ -57,6 +58,7 @@ STARTS: dict[bytes, tuple[Template, str]] = {
 }
 """How a file begins that is no plain UTF-8 text."""
 Row = dict[str, Any]
+_ENDLESS = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\b")
 
 
 def read_objects(path: str, line_bytes: int) -> Iterator[tuple[int, Row]]:
@@ -77,7 +79,7 @@ def row_of(line: bytes, place: Place) -> Row:
     try:
         row = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(NOT_JSON(problem=_problem(error)), place) from error
+        raise InputError(NOT_JSON(problem=_problem(error, line)), place) from error
     if not isinstance(row, dict):
         raise InputError(NOT_AN_OBJECT(problem=KINDS[type(row)]), place)
     _check_keys(line, place)
@@ -102,7 +104,7 @@ def _lines(file: BinaryIO, path: str, line_bytes: int) -> Iterator[bytes]:
         yield line
 
 
-def _problem(error: Exception) -> Parameter:
+def _problem(error: Exception, line: bytes) -> Parameter:
     """What is wrong with a line, without the decoder's own paths."""
     text = str(error)
     byte = re.search(r"\(byte (\d+)\)", text)
@@ -112,6 +114,8 @@ def _problem(error: Exception) -> Parameter:
         return NOT_UTF8
     if "truncated" in text:
         return CUT
+    if _ENDLESS.search(line):
+        return NO_NUMBER
     return AT_BYTE(byte=int(byte[1])) if byte else UNREADABLE
 
 
