@@ -23,6 +23,7 @@ from capienza.quality.verdict import Result, judge
 
 Word = Literal["satisfied", "violated", "unknown", "no_alarm", "insufficient"]
 LENGTH = "length"
+CONTROLS: tuple[Arm, ...] = ("reference_again", "harmed")
 _MOST_PROBLEMS = 20
 
 OTHER_PLAN = template(
@@ -52,7 +53,7 @@ NOT_SAME = template(
 )
 NOT_HARMED = template(
     "quality.harmed-control-passes",
-    "{metric}: the harmed control is {state}, so this corpus and margin would not have seen a real loss",
+    "the harmed control is not stopped ({states}): this corpus and margin would not have seen a real loss",
     "harm the control more, or take more items, under a new plan",
 )
 PROMPTS_DIFFER = template(
@@ -104,7 +105,7 @@ def compare(plan: QualityPlan, corpus: Corpus, arms: Mapping[Arm, Answers]) -> C
     _check_arms(plan, arms)
     alpha, seed = float(plan.alpha), int(plan.id[:8], 16)
     reference = arms["reference"]
-    by_arm = {
+    by_arm: dict[Arm, tuple[Result, ...]] = {
         arm: tuple(judge(metric, corpus, reference, arms[arm], alpha, seed) for metric in plan.metrics)
         for arm in ARMS
         if arm in arms and arm != "reference"
@@ -170,13 +171,14 @@ def _other_prompts(reference: Answers, answers: Answers) -> int:
 
 
 def _control_doubts(controls: Mapping[Arm, tuple[Result, ...]]) -> tuple[Message, ...]:
-    doubts = [NO_CONTROL(arm=arm) for arm in ("reference_again", "harmed") if arm not in controls]
-    for result in controls.get("reference_again", ()):
-        if result.kind not in ALARMS and result.state != "satisfied":
-            doubts.append(NOT_SAME(metric=result.metric, state=result.state))
-    for result in controls.get("harmed", ()):
-        if result.kind not in ALARMS and result.state != "violated":
-            doubts.append(NOT_HARMED(metric=result.metric, state=result.state))
+    """The gate as a whole has to pass the reference again, and to stop the harmed candidate by one metric at least."""
+    doubts = [NO_CONTROL(arm=arm) for arm in CONTROLS if arm not in controls]
+    again = [result for result in controls.get("reference_again", ()) if result.kind not in ALARMS]
+    doubts += [NOT_SAME(metric=each.metric, state=each.state) for each in again if each.state != "satisfied"]
+    harmed = controls.get("harmed", ())
+    if harmed and all(result.state != "violated" for result in harmed):
+        states = ", ".join(f"{result.metric}: {result.state}" for result in harmed)
+        doubts.append(NOT_HARMED(states=states))
     return tuple(doubts)
 
 
