@@ -13,16 +13,15 @@ from capienza.card.model import (
     Card,
     Engine,
     Host,
-    Metric,
     ModelRef,
     Placement,
-    Quality,
     Reasoned,
     Step,
     TokenCount,
     Tokens,
     Weights,
 )
+from capienza.card.quality_model import Metric, Quality
 from capienza.catalog.offer import Document, GpuClaim, Offer, OfferHost, Price
 from capienza.decide.case import Sizing
 from capienza.decide.engine import decide

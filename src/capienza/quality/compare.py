@@ -89,13 +89,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Message, ...]
 
 
-def compare(plan: QualityPlan, corpus: Corpus, arms: Mapping[Arm, Answers]) -> Comparison:
+def compare(
+    plan: QualityPlan, corpus: Corpus, arms: Mapping[Arm, Answers], doubts: tuple[Message, ...] = ()
+) -> Comparison:
     """Judge the candidate, and the test itself.
 
     Args:
         plan: The frozen plan.
         corpus: The corpus it froze.
         arms: The answers, of `reference` and `candidate` at least.
+        doubts: What is known already to keep the result from counting.
 
     Raises:
         VerificationError: The corpus is another one.
@@ -110,8 +113,8 @@ def compare(plan: QualityPlan, corpus: Corpus, arms: Mapping[Arm, Answers]) -> C
         for arm in ARMS
         if arm in arms and arm != "reference"
     }
-    results, controls = by_arm["candidate"], {arm: found for arm, found in by_arm.items() if arm != "candidate"}
-    doubts = (*_doubts(plan, arms), *_control_doubts(controls))
+    results = by_arm.pop("candidate")
+    doubts = (*doubts, *_doubts(plan, arms), *_control_doubts(by_arm))
     length = _length(plan, reference, arms["candidate"], corpus, alpha, seed)
     words: dict[str, Word] = {result.metric: "insufficient" if doubts else result.state for result in results}
     if length:
@@ -120,7 +123,7 @@ def compare(plan: QualityPlan, corpus: Corpus, arms: Mapping[Arm, Answers]) -> C
         plan=plan.id,
         words=words,
         results=results,
-        controls=controls,
+        controls=by_arm,
         length=length,
         doubts=doubts,
         findings=tuple(finding for answers in arms.values() for finding in answers.findings),

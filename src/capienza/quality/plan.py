@@ -98,6 +98,7 @@ class QualityPlan(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = SCHEMA
     method: int = 1
     name: str
+    task: str
     date: datetime.datetime
     card_sha256: str | None = None
     corpus: PlannedCorpus

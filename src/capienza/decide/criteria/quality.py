@@ -13,7 +13,8 @@ from pathlib import PurePath
 
 import msgspec
 
-from capienza.card.model import NONE, Metric, Quality
+from capienza.card.model import NONE
+from capienza.card.quality_model import Metric, Quality
 from capienza.decide.case import Case
 from capienza.decide.need import IDENTITY, NOT_STATED, unstated
 from capienza.decide.plans import unplanned
