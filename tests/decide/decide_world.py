@@ -26,7 +26,7 @@ from capienza.catalog.offer import Document, GpuClaim, Offer, OfferHost, Price
 from capienza.decide.case import Sizing
 from capienza.decide.engine import decide
 from capienza.errors import Template
-from capienza.evidence.claims import threshold_text
+from capienza.evidence.claims import AS_EXPECTED, CONTROLS, threshold_text
 from capienza.evidence.record import Claim, Record, Scope, Subject
 from capienza.evidence.store import seal
 from capienza.ledger.capacity import Capacity
@@ -207,6 +207,10 @@ QUALITY_PLAN = seal(
 """Fixes corpus and thresholds of every quality result here; `judge` always has it among the records."""
 
 
+CONTROLLED = tuple(Claim(quantity=control, value=AS_EXPECTED) for control in CONTROLS)
+"""What a comparison states whose controls came out as they must."""
+
+
 def make_quality(value="satisfied", scope=SCOPE, metric="exact_match", **fields) -> Record:
     basis = threshold_text(Decimal("0.82"), None)
     base = {
@@ -215,7 +219,7 @@ def make_quality(value="satisfied", scope=SCOPE, metric="exact_match", **fields)
         "date": at(1, 1),
         "subject": CORPUS,
         "scope": scope,
-        "claims": (Claim(quantity=metric, value=value, basis=basis),),
+        "claims": (Claim(quantity=metric, value=value, basis=basis), *CONTROLLED),
         "inputs": (),
     }
     if QUALITY_PLAN.id not in (inputs := (base | fields)["inputs"]):

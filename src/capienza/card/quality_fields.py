@@ -13,6 +13,8 @@ from capienza.yamlmarks import Node
 
 KINDS = ("exact_match", "choice", "numeric", "regex", "json_schema", "chrf", "rouge_l", "logprob", "kl", "same_top")
 """What can be counted in an answer; those of `quality.plan`, which a card need not load."""
+ALARM_KINDS = ("kl", "same_top")
+"""Those that compare distributions, not answers: they may raise an alarm, and admit nothing."""
 IGNORABLE = ("case", "punctuation", "articles")
 _MOST_STOPS = 16
 

@@ -34,6 +34,8 @@ CONTROL = "control."
 CONTROLS = (f"{CONTROL}reference_again", f"{CONTROL}harmed")
 AS_EXPECTED, NOT_AS_EXPECTED = "as_expected", "not_as_expected"
 PLANNED = "planned"
+NO_ALARM = "no_alarm"
+"""What a metric of distributions says at best: it admits nothing."""
 
 SATISFIED = "satisfied"
 VIOLATED = "violated"

@@ -7,7 +7,6 @@ a last line without its end is cut off, and said.
 from __future__ import annotations
 
 import datetime
-import math
 import os
 from pathlib import Path
 
@@ -30,11 +29,6 @@ NO_HEADER = template(
 NOT_AN_ANSWER = template("quality.not-an-answer", "the line is no answer: {problem}", "answers are never edited")
 ANSWERED_TWICE = template(
     "quality.answered-twice", "the item {id} is answered on line {line} already", "the first answer is the one given"
-)
-NOT_FINITE = template(
-    "quality.not-finite",
-    "the {field} of item {id} is not a finite number",
-    "a figure that was not computed is left out: the item then counts as missing",
 )
 UNKNOWN_ITEM = template(
     "quality.unknown-item", "the plan has no item {id}", "give the outputs that were made under this plan"
@@ -86,7 +80,7 @@ def read_answers(path: str) -> Answers:
 
     Raises:
         UnreachableError: The file is not there.
-        InputErrors: Lines that are no answers, items that are answered twice, figures that are not finite.
+        InputErrors: Lines that are no answers, items that are answered twice.
         InputError: The file has no header, or is no JSON Lines file.
     """
     header: Header | None = None
@@ -103,7 +97,9 @@ def read_answers(path: str) -> Answers:
         except msgspec.ValidationError as error:
             problems.append(InputError(NOT_AN_ANSWER(problem=str(error)[:200]), place))
         else:
-            problems += _problems(answer, lines, place)
+            if answer.item in lines:
+                message = ANSWERED_TWICE(id=shortened(answer.item), line=lines[answer.item])
+                problems.append(InputError(message, place))
             lines.setdefault(answer.item, number)
             found.setdefault(answer.item, answer)
         if len(problems) >= _MOST_PROBLEMS:
@@ -123,17 +119,6 @@ def _header(row: object, place: Place) -> Header:
     if header.schema != SCHEMA:
         raise InputError(NO_HEADER(), place)
     return header
-
-
-def _problems(answer: Answer, lines: dict[str, int], place: Place) -> list[InputError]:
-    problems = []
-    if answer.item in lines:
-        problems.append(InputError(ANSWERED_TWICE(id=shortened(answer.item), line=lines[answer.item]), place))
-    for field in ("logprob", "kl", "same_top"):
-        value = getattr(answer, field)
-        if value is not None and not math.isfinite(value):
-            problems.append(InputError(NOT_FINITE(field=field, id=shortened(answer.item)), place))
-    return problems
 
 
 def mend_end(path: Path) -> int:

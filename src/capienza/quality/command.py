@@ -26,6 +26,7 @@ ENDED = template("quality.command-ended", "the command ended with code {code} be
 SILENT = template("quality.command-silent", "the command wrote no line for {seconds} seconds and was stopped")
 LINE_TOO_LONG = template("quality.command-line-too-long", "the command wrote a line of more than {limit} bytes")
 NOT_ASKED = template("quality.command-not-asked", "the command answers item {id}, which was not asked of it")
+_PATIENCE_SECONDS = 5
 OUTPUT = "(standard output of the command)"
 
 
@@ -44,11 +45,16 @@ def ask_command(
         raise UnreachableError(NOT_STARTED(reason=getattr(error, "strerror", None) or str(error))) from error
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018 - both are pipes
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
+    reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+    reader.start()
     try:
         yield from _talk(plan, process, lines, items, concurrency, seconds)
     finally:
         _stop(process)
+        # What the command has started may hold its output open; then the reader is left to the end of the program.
+        reader.join(_PATIENCE_SECONDS)
+        if not reader.is_alive():
+            process.stdout.close()
 
 
 def _talk(
@@ -130,7 +136,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except OSError:
         pass
     try:
-        process.wait(timeout=5)
+        process.wait(timeout=_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
