@@ -371,7 +371,7 @@ def test_an_endless_answer_is_cut(
     assert {asked.failure.code for asked in found.failures if asked.failure} == {"quality.server-too-long"}
 
 
-def test_after_twenty_failures_in_a_row_nobody_is_asked(
+def test_after_five_failures_in_a_row_nobody_is_asked(
     plan: QualityPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("httpx2")
@@ -380,7 +380,7 @@ def test_after_twenty_failures_in_a_row_nobody_is_asked(
     server = Server(address="http://127.0.0.1:9/v1", model="m", concurrency=2)
     found = collect(many, _header(plan), tmp_path / "out.jsonl", lambda items: ask_server(plan, server, items))
     assert len(found.open_items) == 60
-    assert 20 <= len(found.failures) <= 22
+    assert 5 <= len(found.failures) <= 7
 
 
 def test_a_cut_prompt_is_a_truncated_answer() -> None:

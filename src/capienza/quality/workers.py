@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from capienza.quality.collect import Asked
 from capienza.quality.corpus import Item
 
-MOST_FAILED = 20
+MOST_FAILED = 5
 """Items failed one after the other, after which no more are asked: nobody answers there."""
 
 
 def at_once(work: Callable[[Item], Asked], items: Iterable[Item], concurrency: int) -> Iterator[Asked]:
     """What came of each item, in the order in which it came; at most `concurrency` are under way.
 
-    After twenty failures in a row no further item is asked. What `work` raises is raised here.
+    After five failures in a row no further item is asked. What `work` raises is raised here.
     """
     wanted: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
     came: queue.SimpleQueue[Asked | BaseException] = queue.SimpleQueue()
