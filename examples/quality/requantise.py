@@ -41,9 +41,7 @@ def rewrite(source: Path, target: Path, bits: int | None) -> None:
             continue
         values = dequantize(tensor.data, tensor.tensor_type)
         values = rounded(values, bits) if bits else values
-        writer.add_tensor(
-            tensor.name, quantize(values, GGMLQuantizationType.Q8_0), raw_dtype=GGMLQuantizationType.Q8_0
-        )
+        writer.add_tensor(tensor.name, quantize(values, GGMLQuantizationType.Q8_0), raw_dtype=GGMLQuantizationType.Q8_0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
