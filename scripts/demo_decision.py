@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from capienza.canon import digest_bytes
-from capienza.evidence.claims import threshold_text
+from capienza.evidence.claims import AS_EXPECTED, CONTROLS, threshold_text
 from capienza.evidence.record import Claim, Record, Scope, Subject
 from capienza.evidence.store import seal, write_record
 
@@ -179,7 +179,10 @@ def _quality(gpu: str, now: datetime.datetime, plan: Record) -> Record:
             scope=_scope(gpu),
             subject=plan.subject,
             inputs=(plan.id,),
-            claims=(Claim(quantity="exact_match", value="satisfied", basis=threshold_text(Decimal("0.82"), None)),),
+            claims=(
+                Claim(quantity="exact_match", value="satisfied", basis=threshold_text(Decimal("0.82"), None)),
+                *(Claim(quantity=control, value=AS_EXPECTED) for control in CONTROLS),
+            ),
         )
     )
 

@@ -15,10 +15,8 @@ from capienza.card.model import (
     Card,
     Engine,
     Host,
-    Metric,
     ModelRef,
     Placement,
-    Quality,
     Reasoned,
     Step,
     TokenCount,
@@ -26,6 +24,7 @@ from capienza.card.model import (
     Training,
     Weights,
 )
+from capienza.card.quality_model import Metric, Quality
 from capienza.errors import InputErrors, UnreachableError
 from capienza.units import Money
 

@@ -30,15 +30,14 @@ from capienza.card.model import (
     Card,
     Engine,
     Host,
-    Metric,
     Placement,
-    Quality,
     Reasoned,
     Step,
     TokenCount,
     Tokens,
     Training,
 )
+from capienza.card.quality_model import Metric, Quality
 from capienza.catalog.capability import traits_of
 from capienza.catalog.offer import Document, Fee, GpuClaim, Offer, Price
 from capienza.catalog.release import parse_release

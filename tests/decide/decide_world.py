@@ -13,21 +13,20 @@ from capienza.card.model import (
     Card,
     Engine,
     Host,
-    Metric,
     ModelRef,
     Placement,
-    Quality,
     Reasoned,
     Step,
     TokenCount,
     Tokens,
     Weights,
 )
+from capienza.card.quality_model import Metric, Quality
 from capienza.catalog.offer import Document, GpuClaim, Offer, OfferHost, Price
 from capienza.decide.case import Sizing
 from capienza.decide.engine import decide
 from capienza.errors import Template
-from capienza.evidence.claims import threshold_text
+from capienza.evidence.claims import AS_EXPECTED, CONTROLS, threshold_text
 from capienza.evidence.record import Claim, Record, Scope, Subject
 from capienza.evidence.store import seal
 from capienza.ledger.capacity import Capacity
@@ -208,6 +207,10 @@ QUALITY_PLAN = seal(
 """Fixes corpus and thresholds of every quality result here; `judge` always has it among the records."""
 
 
+CONTROLLED = tuple(Claim(quantity=control, value=AS_EXPECTED) for control in CONTROLS)
+"""What a comparison states whose controls came out as they must."""
+
+
 def make_quality(value="satisfied", scope=SCOPE, metric="exact_match", **fields) -> Record:
     basis = threshold_text(Decimal("0.82"), None)
     base = {
@@ -216,7 +219,7 @@ def make_quality(value="satisfied", scope=SCOPE, metric="exact_match", **fields)
         "date": at(1, 1),
         "subject": CORPUS,
         "scope": scope,
-        "claims": (Claim(quantity=metric, value=value, basis=basis),),
+        "claims": (Claim(quantity=metric, value=value, basis=basis), *CONTROLLED),
         "inputs": (),
     }
     if QUALITY_PLAN.id not in (inputs := (base | fields)["inputs"]):

@@ -35,14 +35,13 @@ from capienza.card.model import (
     Calendar,
     Engine,
     Host,
-    Metric,
     Placement,
-    Quality,
     Reasoned,
     Step,
     Tokens,
     Training,
 )
+from capienza.card.quality_model import Metric, Quality
 from capienza.catalog.offer import Document, Fee, OfferHost, Price
 from capienza.decide.case import RuleFinding
 from capienza.decide.cost import PRICE_UNKNOWN

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from capienza.api.offer_files import offers_import as offers_import
     from capienza.api.planning import plan as plan
     from capienza.api.probing import doctor as doctor
+    from capienza.api.qualifying import quality_compare as quality_compare
+    from capienza.api.qualifying import quality_freeze as quality_freeze
+    from capienza.api.qualifying import quality_lint as quality_lint
+    from capienza.api.qualifying import quality_run as quality_run
     from capienza.api.recipes import card_recipe as card_recipe
     from capienza.api.recording import evidence_add as evidence_add
     from capienza.api.recording import evidence_export as evidence_export
@@ -74,6 +78,10 @@ _HOMES = {
     "offers_check": "offer_files",
     "offers_import": "offer_files",
     "plan": "planning",
+    "quality_compare": "qualifying",
+    "quality_freeze": "qualifying",
+    "quality_lint": "qualifying",
+    "quality_run": "qualifying",
     "rules": "ruling",
     "size": "sizing",
     "trace": "tracing",

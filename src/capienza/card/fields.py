@@ -24,6 +24,7 @@ from capienza.card.kinds import (
     whole,
 )
 from capienza.card.moments import MOMENT, ZONE, Moment, end_of, start_of
+from capienza.card.quality_fields import QUALITY_FIELDS
 from capienza.card.quantities import DURATION, MONEY, PERCENTAGE, RECORD_ID, SIZE, WORK
 from capienza.card.ranking import WITHIN
 from capienza.card.training_fields import TRAINING_FIELDS
@@ -200,23 +201,7 @@ FIELDS: tuple[Field, ...] = (
         "2 GiB",
         "spread of three observed runs",
     ),
-    Field(
-        "quality",
-        _mapping(model.Quality),
-        "How it is judged whether the outputs are good enough.",
-        "{corpus: eval/corpus.jsonl, metrics: [{name: exact_match, min: 0.82}]}",
-        none=True,
-    ),
-    Field("quality.corpus", text(4000), "The frozen corpus, relative to the folder of the card.", "eval/corpus.jsonl"),
-    Field(
-        "quality.metrics",
-        Kind(text="list of metrics", build=model.Metric, many=True),
-        "The metrics, with thresholds fixed before looking.",
-        "[{name: exact_match, min: 0.82, max_regression: 0.01}]",
-    ),
-    Field("quality.metrics.name", text(), "The name of the metric.", "exact_match", required=True),
-    Field("quality.metrics.min", _SIGNED, "The least value that is acceptable.", "0.82"),
-    Field("quality.metrics.max_regression", _UNSIGNED, "The most it may lose against the reference.", "0.01"),
+    *QUALITY_FIELDS,
     Field(
         "placement",
         _mapping(model.Placement),

@@ -10,7 +10,8 @@ import msgspec
 from capienza import yamlmarks
 from capienza.canon import digest_bytes
 from capienza.card.fields import CARD, CHILDREN, VERSION
-from capienza.card.model import Card, Quality
+from capienza.card.model import Card
+from capienza.card.quality_model import Quality
 from capienza.card.rules import contradictions
 from capienza.card.walk import Enough, Form, Walk
 from capienza.errors import CapienzaError, InputError, InputErrors, Place, template
@@ -87,8 +88,10 @@ def _located(card: Card, file: str | None) -> Card:
     if model.path is not None:
         model = msgspec.structs.replace(model, path=_under(folder, model.path))
     quality = card.quality
-    if isinstance(quality, Quality) and quality.corpus is not None:
-        quality = msgspec.structs.replace(quality, corpus=_under(folder, quality.corpus))
+    if isinstance(quality, Quality):
+        files = {key: getattr(quality, key) for key in ("corpus", "tokenizer", "chat_template")}
+        located = {key: file and _under(folder, file) for key, file in files.items()}
+        quality = msgspec.structs.replace(quality, **located)
     return msgspec.structs.replace(card, model=model, quality=quality)
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from capienza.card.quality_model import Quality
 from capienza.units import Money
 
 NONE: Literal["none"] = "none"
@@ -69,21 +70,6 @@ class Reasoned(msgspec.Struct, frozen=True, kw_only=True):
 
     amount_bytes: int
     reason: str | None = None
-
-
-class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """A quality threshold fixed before looking."""
-
-    name: str
-    min: Decimal | None = None
-    max_regression: Decimal | None = None
-
-
-class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """The frozen corpus and its metrics."""
-
-    corpus: str | None = None
-    metrics: tuple[Metric, ...] = ()
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):

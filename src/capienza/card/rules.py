@@ -13,6 +13,7 @@ from capienza.card.model import TokenCount
 from capienza.card.moments import Moment, end_of, start_of
 from capienza.card.options import accepted_by, accepted_in_training, plain_name
 from capienza.card.problems import shown
+from capienza.card.quality_rules import quality_problems
 from capienza.card.ranking import NOT_LAST, NOTHING_RANKED, PREFERENCES, TWICE, unit_problem
 from capienza.card.training_spellings import refusal_of
 from capienza.errors import Message, template
@@ -139,6 +140,7 @@ def contradictions(found: Found) -> Problems:
     yield from _enough_gpus(found)
     yield from _options(found)
     yield from _distinct_metrics(found)
+    yield from quality_problems(found.values, _metric_names(found))
     yield from _ranking(found)
 
 
@@ -257,13 +259,17 @@ def _options(found: Found) -> Problems:
                 yield path, refusal
 
 
+def _metric_names(found: Found) -> Iterator[str]:
+    return (path for path in found.values if path.startswith("quality.metrics[") and path.endswith("].name"))
+
+
 def _distinct_metrics(found: Found) -> Problems:
     first: dict[str, str] = {}
-    for path, name in found.values.items():
-        if path.startswith("quality.metrics[") and path.endswith("].name"):
-            if name in first:
-                yield path, METRIC_TWICE(found=name, line=found.nodes[first[name]].line)
-            first.setdefault(name, path)
+    for path in _metric_names(found):
+        name = found.values[path]
+        if name in first:
+            yield path, METRIC_TWICE(found=name, line=found.nodes[first[name]].line)
+        first.setdefault(name, path)
 
 
 def _ranking(found: Found) -> Problems:

@@ -27,6 +27,7 @@ COMMANDS = {
     "card": ("capienza.cli.card", "Write, check and document workload cards."),
     "offers": ("capienza.cli.offers", "List, check and convert files of offers."),
     "rules": ("capienza.cli.rules", "Which engine takes which format on which GPU, and where that is from."),
+    "quality": ("capienza.cli.quality", "A frozen corpus, margins fixed before looking, and three answers."),
     "evidence": ("capienza.cli.evidence", "The records of a campaign: add, list, show, verify, export."),
     "doctor": ("capienza.cli.doctor", "What this machine is: its GPUs, driver, memory and packages."),
     "devices": ("capienza.cli.devices", "The GPUs of the catalogue, with every capacity known."),

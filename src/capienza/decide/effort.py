@@ -31,7 +31,8 @@ EFFORTS: dict[str, Effort] = {
     **dict.fromkeys(
         (
             "decide.requirement-not-stated", "decide.memory-margin-unreasoned", "decide.nothing-left",
-            "decide.hours-unknown", "predict.proof-stated-input", "predict.only-a-parameter-count",
+            "decide.hours-unknown", "decide.quality-only-alarms", "predict.proof-stated-input",
+            "predict.only-a-parameter-count",
             "decide.deadline-passed", "decide.fee-volume-unknown", "plan.no-hours", "plan.record-ambiguous",
         ),
         Effort.CARD,

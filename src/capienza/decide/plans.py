@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from capienza.decide.case import Case
 from capienza.errors import NOTHING, Message, template
-from capienza.evidence.claims import find
+from capienza.evidence.claims import AS_EXPECTED, CONTROLS, find, word
 from capienza.evidence.record import Record
 from capienza.evidence.standing import record_references
 
@@ -39,6 +39,12 @@ PLAN_OTHER_THRESHOLDS = template(
     "record a new plan with the card's thresholds, then compare again",
 )
 
+WITHOUT_CONTROL = template(
+    "decide.quality-without-control",
+    "record {record} does not show that {control} came out as it must, so the comparison may be one that cannot fail",
+    "collect both controls under a plan, and compare again: capienza quality run, capienza quality compare",
+)
+
 
 def unplanned(case: Case, result: Record, corpus: str, metric: str, thresholds: str) -> tuple[Message, ...]:
     """Why a result does not count as planned; empty when one of its plans holds for it.
@@ -49,7 +55,14 @@ def unplanned(case: Case, result: Record, corpus: str, metric: str, thresholds: 
     if not named:
         return (NO_PLAN(record=result.id[:12]),)
     found = [_doubts(plan, result, corpus, metric, thresholds) for plan in named]
-    return () if any(not doubts for doubts in found) else tuple(doubt for doubts in found for doubt in doubts)
+    plans = () if any(not doubts for doubts in found) else tuple(doubt for doubts in found for doubt in doubts)
+    return (*plans, *_without_control(result))
+
+
+def _without_control(result: Record) -> tuple[Message, ...]:
+    """The reference against itself must have passed, and a candidate harmed on purpose must have failed."""
+    missing = (control for control in CONTROLS if word(result, control) != AS_EXPECTED)
+    return tuple(WITHOUT_CONTROL(record=result.id[:12], control=control) for control in missing)
 
 
 def _doubts(plan: Record, result: Record, corpus: str, metric: str, thresholds: str) -> list[Message]:

@@ -29,6 +29,14 @@ COMPATIBILITY = "compatibility"
 EXCHANGE_RATE = "exchange_rate"
 """Unit "EUR/USD" with value 1.08: one EUR costs 1.08 USD."""
 
+CONTROL = "control."
+"""`control.reference_again`, `control.harmed`: did a comparison pass what is the same, and stop what is not?"""
+CONTROLS = (f"{CONTROL}reference_again", f"{CONTROL}harmed")
+AS_EXPECTED, NOT_AS_EXPECTED = "as_expected", "not_as_expected"
+PLANNED = "planned"
+NO_ALARM = "no_alarm"
+"""What a metric of distributions says at best: it admits nothing."""
+
 SATISFIED = "satisfied"
 VIOLATED = "violated"
 WAIVED = "waived"

@@ -94,7 +94,16 @@ def _from_gguf(source: str, artifact: Artifact) -> Model:
         architecture=architecture,
         refusal=refusal,
         dtype="fp16",
+        stored_dtype=_mostly(artifact),
     )
+
+
+def _mostly(artifact: Artifact) -> str | None:
+    """The type that most bytes of a GGUF file are in, in small letters: such a file mixes several."""
+    by_type: dict[str, int] = {}
+    for tensor in artifact.tensors:
+        by_type[tensor.dtype] = by_type.get(tensor.dtype, 0) + tensor.bytes
+    return max(by_type, key=lambda dtype: by_type[dtype]).lower() if by_type else None
 
 
 def _from_config(source: str, artifact: Artifact) -> Model:

@@ -45,7 +45,11 @@ CLAIMS: dict[str, tuple[str, ...]] = {
             for phase, size in (("load", "18 GiB"), ("prefill", "21 GiB"), ("decode", "20 GiB"))
         ),
     ),
-    "evaluation": ("- {quantity: exact_match, value: satisfied, basis: min=0.82}",),
+    "evaluation": (
+        "- {quantity: exact_match, value: satisfied, basis: min=0.82}",
+        "- {quantity: control.reference_again, value: as_expected}",
+        "- {quantity: control.harmed, value: as_expected}",
+    ),
 }
 DOCUMENTS = {"evaluation": ("name: eval/corpus.jsonl", f'sha256: "{"0" * 64}"')}
 

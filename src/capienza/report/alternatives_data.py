@@ -5,7 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from capienza.card.model import Budget, Calendar, Card, Quality
+from capienza.card.model import Budget, Calendar, Card
+from capienza.card.quality_model import Quality
 from capienza.decide.alternatives.answer import Alternatives
 from capienza.decide.alternatives.change import Setting, Value, shown
 from capienza.decide.alternatives.effect import PhaseEffect

@@ -6,7 +6,8 @@ Terminal, Markdown and HTML show the same blocks. Behind every figure stands the
 from __future__ import annotations
 
 from capienza import __version__
-from capienza.card.model import NONE, Budget, Calendar, Card, Host, Placement, Quality
+from capienza.card.model import NONE, Budget, Calendar, Card, Host, Placement
+from capienza.card.quality_model import Quality
 from capienza.decide.dossier import Dossier
 from capienza.decide.invalidate import Invalidator
 from capienza.i18n.translator import Say

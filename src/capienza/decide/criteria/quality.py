@@ -13,7 +13,10 @@ from pathlib import PurePath
 
 import msgspec
 
-from capienza.card.model import NONE, Metric, Quality
+from capienza.card.model import NONE
+from capienza.card.quality_fields import ALARM_KINDS
+from capienza.card.quality_model import Metric, Quality
+from capienza.card.quality_rules import kind_of
 from capienza.decide.case import Case
 from capienza.decide.need import IDENTITY, NOT_STATED, unstated
 from capienza.decide.plans import unplanned
@@ -22,7 +25,7 @@ from capienza.decide.runs import card_file
 from capienza.decide.verdict import CriterionVerdict, Finding, cite
 from capienza.decide.weigh import Stance, conclude, in_scope, shorten, weigh
 from capienza.errors import Message, template
-from capienza.evidence.claims import SATISFIED, VIOLATED, find, threshold_text
+from capienza.evidence.claims import NO_ALARM, SATISFIED, VIOLATED, find, threshold_text
 from capienza.evidence.rank import rank
 from capienza.evidence.record import Record
 from capienza.truth import Truth
@@ -47,6 +50,16 @@ INCONCLUSIVE = template(
     "decide.quality-inconclusive",
     "record {record}: {metric} does not conclude ({found})",
     "more items, or a wider margin fixed before looking",
+)
+QUIET = template(
+    "decide.quality-no-alarm",
+    "record {record}: {metric} raises no alarm, which admits nothing",
+    "the metrics of the answers themselves decide",
+)
+ALONE = template(
+    "decide.quality-only-alarms",
+    "the card has no metric of the answers themselves",
+    "add one under quality.metrics: an alarm that stays silent admits nothing",
 )
 OTHER_THRESHOLDS = template(
     "decide.quality-other-thresholds",
@@ -96,6 +109,10 @@ def judge(case: Case) -> CriterionVerdict:
     return conclude(CRITERION, [_judge_metric(case, quality, metric) for metric in quality.metrics])
 
 
+def _is_alarm(metric: Metric) -> bool:
+    return kind_of(metric.name, metric.kind) in ALARM_KINDS
+
+
 def _open_fields(case: Case, quality: object) -> tuple[Message, ...]:
     if not isinstance(quality, Quality):
         return (NOT_STATED(field="quality"),)
@@ -120,7 +137,7 @@ def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
     covered = {record.id for record in found}
     covering = [record for record in results if record.id in covered]
     reasons += case.evidence.aside(metric.name)
-    stances = []
+    stances, quiet = [], list[Message]()
     for record in covering:
         named = [subject for subject in record.subject if subject.name == corpus]
         if not any(subject.sha256 for subject in named):
@@ -131,7 +148,14 @@ def _judge_metric(case: Case, quality: Quality, metric: Metric) -> Finding:
             continue
         stance, doubts = _result(case, record, metric, corpus)
         stances += [stance] if stance else []
+        quiet += [doubt for doubt in doubts[:1] if doubt.code == QUIET.code]
         reasons += doubts
+    if covering and all(doubt.code == QUIET.code for doubt in quiet) and len(quiet) == len(covering):
+        # It admits nothing: the metrics of the answers decide, where the card has any.
+        others = any(not _is_alarm(other) for other in quality.metrics)
+        return Finding(
+            truth=None if others else Truth.UNKNOWN, reasons=tuple(quiet), settle=() if others else (ALONE(),)
+        )
     finding = weigh(stances)
     if finding.truth is not Truth.UNKNOWN:
         return finding
@@ -189,6 +213,9 @@ def _result(case: Case, record: Record, metric: Metric, corpus: str) -> tuple[St
             return None, list(weak)
         met = MET(record=short, metric=metric.name, thresholds=thresholds)
         return Stance(says="supports", rank=weight, evidence=evidence, reasons=(met,)), []
+    if words == {NO_ALARM} and _is_alarm(metric):
+        weak = unplanned(case, record, corpus, metric.name, thresholds)
+        return None, list(weak) or [QUIET(record=short, metric=metric.name)]
     unclear = INCONCLUSIVE(record=short, metric=metric.name, found=", ".join(sorted(words)))
     is_failure = VIOLATED in words
     return Stance(says="doubts", rank=weight, evidence=evidence, reasons=(unclear,), is_failure=is_failure), []

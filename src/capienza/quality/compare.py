@@ -1,0 +1,220 @@
+"""A whole comparison: the candidate's metrics, and whether the controls behaved as a test that works behaves.
+
+The reference against itself has to pass, and the harmed candidate has to fail; else the test could not have told, and
+nothing it says of the candidate counts (insufficient). A failed or missing control never turns into an admission.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from capienza.errors import InputError, InputErrors, Message, Place, shortened, template
+from capienza.quality import bootstrap
+from capienza.quality.answers import UNKNOWN_ITEM, Answers
+from capienza.quality.collect import check_corpus
+from capienza.quality.corpus import Corpus
+from capienza.quality.plan import ALARMS, ARMS, Arm, QualityPlan
+from capienza.quality.tango import Interval
+from capienza.quality.verdict import Result, judge
+
+Word = Literal["satisfied", "violated", "unknown", "no_alarm", "insufficient"]
+LENGTH = "length"
+CONTROLS: tuple[Arm, ...] = ("reference_again", "harmed")
+_MOST_PROBLEMS = 20
+
+OTHER_PLAN = template(
+    "quality.outputs-of-another-plan",
+    "these outputs were made under plan {found}, not {plan}",
+    "give outputs that capienza quality run made under this plan",
+)
+OTHER_ARM = template(
+    "quality.outputs-of-another-arm",
+    "these are outputs of {found}; expected those of {arm}",
+    "check the order of files",
+)
+BEFORE_PLAN = template(
+    "quality.outputs-before-plan",
+    "the outputs of {arm} were begun on {date}, before the plan of {planned}",
+    "check the clocks of both machines, and collect them again",
+)
+NO_CONTROL = template(
+    "quality.control-missing",
+    "the control {arm} is missing: nothing shows that this test can fail, or that it passes what is the same",
+    "collect it with capienza quality run --arm {arm}, and compare again",
+)
+NOT_SAME = template(
+    "quality.reference-differs-from-itself",
+    "{metric}: the reference against itself is {state}, so the stack does not repeat itself within the margin",
+    "find what differs between two runs of the reference (sampling, batching, kernels), and freeze a new plan",
+)
+NOT_HARMED = template(
+    "quality.harmed-control-passes",
+    "the harmed control is not stopped ({states}): this corpus and margin would not have seen a real loss",
+    "harm the control more, or take more items, under a new plan",
+)
+PROMPTS_DIFFER = template(
+    "quality.prompts-differ",
+    "{count} items have another number of prompt tokens in {arm} than in the reference, for the same model",
+    "the chat template, the tokenizer or a limit on prompts differs: make the arms alike, under a new plan",
+)
+TWICE_THE_SAME = template(
+    "quality.same-file-twice",
+    "the outputs of {arm} are those of {other}",
+    "each arm is a run of its own",
+)
+
+
+class Length(msgspec.Struct, frozen=True, kw_only=True):
+    """Length of the candidate's outputs over the reference's, in characters, against the plan's band."""
+
+    state: Word
+    ratio: float | None
+    band: tuple[float, float]
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What a comparison says: a word for each metric, the figures behind it, and what is wrong with the test itself."""
+
+    plan: str
+    words: dict[str, Word]
+    results: tuple[Result, ...]
+    controls: dict[Arm, tuple[Result, ...]]
+    length: Length | None
+    doubts: tuple[Message, ...]
+    """Why nothing counts, where that is so."""
+    findings: tuple[Message, ...]
+
+
+def compare(
+    plan: QualityPlan, corpus: Corpus, arms: Mapping[Arm, Answers], doubts: tuple[Message, ...] = ()
+) -> Comparison:
+    """Judge the candidate, and the test itself.
+
+    Args:
+        plan: The frozen plan.
+        corpus: The corpus it froze.
+        arms: The answers, of `reference` and `candidate` at least.
+        doubts: What is known already to keep the result from counting.
+
+    Raises:
+        VerificationError: The corpus is another one.
+        InputErrors: Answers of another plan or arm, or to items that the plan has not.
+    """
+    check_corpus(plan, corpus)
+    _check_arms(plan, arms)
+    alpha, seed = float(plan.alpha), int(plan.id[:8], 16)
+    reference = arms["reference"]
+    by_arm: dict[Arm, tuple[Result, ...]] = {
+        arm: tuple(judge(metric, corpus, reference, arms[arm], alpha, seed) for metric in plan.metrics)
+        for arm in ARMS
+        if arm in arms and arm != "reference"
+    }
+    results = by_arm.pop("candidate")
+    doubts = (*doubts, *_doubts(plan, arms), *_control_doubts(by_arm))
+    length = _length(plan, reference, arms["candidate"], corpus, alpha, seed)
+    words: dict[str, Word] = {result.metric: "insufficient" if doubts else result.state for result in results}
+    if length:
+        words[LENGTH] = "insufficient" if doubts else length.state
+    return Comparison(
+        plan=plan.id,
+        words=words,
+        results=results,
+        controls=by_arm,
+        length=length,
+        doubts=doubts,
+        findings=tuple(finding for answers in arms.values() for finding in answers.findings),
+    )
+
+
+def _check_arms(plan: QualityPlan, arms: Mapping[Arm, Answers]) -> None:
+    known = {identity for identity, _ in plan.corpus.items}
+    problems: list[InputError] = []
+    for arm, answers in arms.items():
+        place, header = Place(answers.file), answers.header
+        if header.plan != plan.id:
+            problems.append(InputError(OTHER_PLAN(found=header.plan[:12], plan=plan.id[:12]), place))
+        elif header.arm != arm:
+            problems.append(InputError(OTHER_ARM(found=header.arm, arm=arm), place))
+        unknown = [identity for identity in answers.by_item if identity not in known]
+        problems += [InputError(UNKNOWN_ITEM(id=shortened(each, 60)), place) for each in unknown[:_MOST_PROBLEMS]]
+    if problems:
+        raise InputErrors(problems)
+
+
+def _doubts(plan: QualityPlan, arms: Mapping[Arm, Answers]) -> tuple[Message, ...]:
+    """What makes the outputs themselves no evidence under this plan."""
+    doubts: list[Message] = []
+    seen: dict[str, Arm] = {}
+    for arm, answers in arms.items():
+        began = answers.header.date
+        if began < plan.date:
+            doubts.append(BEFORE_PLAN(arm=arm, date=began.isoformat(), planned=plan.date.isoformat()))
+        other = seen.setdefault(answers.file, arm)
+        if other != arm:
+            doubts.append(TWICE_THE_SAME(arm=arm, other=other))
+        is_same_model = arm != "candidate" or plan.reference.model == plan.candidate.model
+        differing = _other_prompts(arms["reference"], answers) if is_same_model and arm != "harmed" else 0
+        if differing:
+            doubts.append(PROMPTS_DIFFER(count=differing, arm=arm))
+    return tuple(doubts)
+
+
+def _other_prompts(reference: Answers, answers: Answers) -> int:
+    """Items whose prompts had another number of tokens."""
+    return sum(
+        answer.prompt_tokens is not None
+        and (ours := reference.by_item.get(item)) is not None
+        and ours.prompt_tokens not in (None, answer.prompt_tokens)
+        for item, answer in answers.by_item.items()
+    )
+
+
+def _control_doubts(controls: Mapping[Arm, tuple[Result, ...]]) -> tuple[Message, ...]:
+    """The gate as a whole has to pass the reference again, and to stop the harmed candidate by one metric at least."""
+    doubts = [NO_CONTROL(arm=arm) for arm in CONTROLS if arm not in controls]
+    again = [result for result in controls.get("reference_again", ()) if result.kind not in ALARMS]
+    doubts += [NOT_SAME(metric=each.metric, state=each.state) for each in again if each.state != "satisfied"]
+    harmed = controls.get("harmed", ())
+    if harmed and all(result.state != "violated" for result in harmed):
+        states = ", ".join(f"{result.metric}: {result.state}" for result in harmed)
+        doubts.append(NOT_HARMED(states=states))
+    return tuple(doubts)
+
+
+def _length(
+    plan: QualityPlan, reference: Answers, candidate: Answers, corpus: Corpus, alpha: float, seed: int
+) -> Length | None:
+    """Is the ratio of the summed lengths within the band? Each edge b by the sign of the mean of candidate - b ref."""
+    if plan.length_band is None:
+        return None
+    low, high = (float(edge) for edge in plan.length_band)
+    numbers: dict[str, int] = {}
+    ours, theirs, clusters = [], [], []
+    for item in corpus.items:
+        one, other = reference.by_item.get(item.id), candidate.by_item.get(item.id)
+        if one and other and one.output is not None and other.output is not None:
+            ours.append(len(one.output))
+            theirs.append(len(other.output))
+            clusters.append(numbers.setdefault(item.cluster, len(numbers)))
+    total = math.fsum(ours)
+    if not total:
+        return Length(state="unknown", ratio=None, band=(low, high))
+    ratio = math.fsum(theirs) / total
+    if ours == theirs:
+        return Length(state="satisfied" if low <= 1 <= high else "violated", ratio=ratio, band=(low, high))
+
+    def edge(band: float) -> Interval | None:
+        return bootstrap.interval([b - band * a for a, b in zip(ours, theirs, strict=True)], clusters, alpha, seed)
+
+    above_low, above_high = edge(low), edge(high)
+    state: Word = "unknown"
+    if above_low and above_high:
+        if above_low.lower > 0 > above_high.upper:
+            state = "satisfied"
+        elif above_low.upper < 0 or above_high.lower > 0:
+            state = "violated"
+    return Length(state=state, ratio=ratio, band=(low, high))
