@@ -46,6 +46,15 @@ SURFACE = {
     "capienza evidence show": {"RECORD", "--evidence", *COMMON},
     "capienza evidence verify": {"--evidence", "--card", "--offers", *COMMON},
     "capienza evidence export": {"--evidence", "--out", *COMMON},
+    "capienza quality": {"--lang", "--help"},
+    "capienza quality freeze": {"CARD", "--out", "--evidence", *COMMON},
+    "capienza quality lint": {"CARD", "--corpus", *COMMON},
+    "capienza quality run": {
+        "PLAN", "TARGET", "--arm", "--out", "--corpus", "--model", "--concurrency", "--seconds", "--key-env", *COMMON,
+    },
+    "capienza quality compare": {
+        "PLAN", "REFERENCE", "CANDIDATE", "--again", "--harmed", "--corpus", "--evidence", *COMMON,
+    },
     "capienza doctor": {"--evidence", "--offer", "--provider", *COMMON},
     "capienza devices": {"NAME", *COMMON},
 }  # fmt: skip

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from decide_world import (
     CLAIM,
+    CONTROLLED,
     GOOD_RECORDS,
     MODEL,
     NOW,
@@ -82,6 +83,13 @@ TWO = {
 TWO_SCOPE = change(SCOPE, gpus=2, configuration="tensor_parallel=2")
 TWO_RUN = make_run(TWO_SCOPE, run_claims(measured=peaks(gpus=2)))
 LATER = make_quality()
+CONTROL_LESS = (Claim(quantity="exact_match", value="satisfied", basis="min=0.82"),)
+KL = Metric(name="kl", max_regression=Decimal("0.05"))
+WITH_ALARM = make_card(
+    quality=Quality(corpus="eval.jsonl", metrics=(Metric(name="exact_match", min=Decimal("0.82")), KL))
+)
+ALARM_ALONE = make_card(quality=Quality(corpus="eval.jsonl", metrics=(KL,)))
+NO_ALARM = make_quality(claims=(Claim(quantity="kl", value="no_alarm", basis="max_regression=0.05"), *CONTROLLED))
 SHARE = "engine.gpu_memory_utilization=0.8"
 """A setting that moves memory and no output."""
 
@@ -369,6 +377,9 @@ GOLDEN = [
         "decide.requirement-not-stated",
         {"card": make_card(quality=Quality(corpus="eval.jsonl", metrics=(Metric(name="exact_match"),)))},
     ),
+    ("quality", "to_confirm", "decide.quality-without-control", {"records": [make_quality(claims=CONTROL_LESS)]}),
+    ("quality", "admissible", "decide.quality-no-alarm", {"card": WITH_ALARM, "records": [*GOOD_RECORDS, NO_ALARM]}),
+    ("quality", "to_confirm", "decide.quality-no-alarm", {"card": ALARM_ALONE, "records": [*GOOD_RECORDS, NO_ALARM]}),
     ("quality", "exclude", "decide.quality-missed", {"records": [make_quality("violated")]}),
     ("quality", "not_applicable", "decide.quality-not-applicable", {"card": make_card(quality="none")}),
     ("placement", "admissible", "decide.placement-gpus-enough", {}),
@@ -1048,3 +1059,8 @@ class TestDrivers:
         alone = judge(offer=offer)
         beside = judge(offer=offer, records=(*GOOD_RECORDS, make_run(self.RANGE)))
         assert beside.criterion("memory").state == alone.criterion("memory").state == "admissible"
+
+
+def test_an_alarm_that_stays_silent_asks_for_a_metric_of_the_answers():
+    verdict = judge(card=ALARM_ALONE, records=[*GOOD_RECORDS, NO_ALARM]).criterion("quality")
+    assert "decide.quality-only-alarms" in codes(verdict.settle)

@@ -120,7 +120,12 @@ QUALITY_FIELDS: tuple[Field, ...] = (
         "{max_tokens: 256, temperature: 0}",
     ),
     Field("quality.decoding.max_tokens", whole(1, 10**6), "The most tokens of one answer.", "256"),
-    Field("quality.decoding.temperature", number(Decimal(0), Decimal(5)), "0 takes the likeliest token.", "0"),
+    Field(
+        "quality.decoding.temperature",
+        number(Decimal(0), Decimal(5)),
+        "How random the choice is; 0 takes the likeliest token.",
+        "0",
+    ),
     Field("quality.decoding.top_p", _SHARE, "Only the likeliest tokens that make up this share.", "1"),
     Field("quality.decoding.stop", _TEXTS, "Texts at which an answer ends.", '["###"]'),
     Field(
