@@ -67,6 +67,7 @@ class _Sizes(msgspec.Struct, frozen=True):
     gathered: int
     reduced: int
     reduced_part: int
+    gradient_part: int
 
 
 class RowSharder:
@@ -147,6 +148,10 @@ class RowSharder:
         if unit in self.kept:
             self.program.give(self.kept.pop(unit))
         made = self.program.take(sizes.reduced_part, REDUCE_STREAM, GRADIENTS)
+        if sizes.gradient_part != sizes.reduced_part:
+            # The sum is brought to the format that the parameter is kept in (foreach_reduce: orig_dtype).
+            summed, made = made, self.program.take(sizes.gradient_part, REDUCE_STREAM, GRADIENTS)
+            self.program.give(summed)
         if self.plan.offloads or self.own_gradients.setdefault(unit, made) != made:
             # It goes to main memory, or was added to that of the microbatches before.
             self.program.give(made)
@@ -200,7 +205,7 @@ class RowSharder:
 
 def _sizes(units: Sequence[Unit], plan: RowPlan) -> _Sizes:
     parts, trained, copies, states = [], [], [], []
-    gathered = reduced = reduced_part = 0
+    gathered = reduced = reduced_part = gradient_part = 0
     is_cast = False
     for unit in units:
         for weight in unit.weights:
@@ -215,5 +220,8 @@ def _sizes(units: Sequence[Unit], plan: RowPlan) -> _Sizes:
                 states.append(round(rows * plan.upkeep.state_bytes))
                 reduced += rows * plan.ranks * (plan.reduce_bytes or travel)
                 reduced_part += rows * (plan.reduce_bytes or travel)
+                gradient_part += rows * weight.element_bytes
     cast = gathered // plan.ranks if is_cast else 0
-    return _Sizes(tuple(parts), tuple(trained), tuple(copies), tuple(states), cast, gathered, reduced, reduced_part)
+    return _Sizes(
+        tuple(parts), tuple(trained), tuple(copies), tuple(states), cast, gathered, reduced, reduced_part, gradient_part
+    )
