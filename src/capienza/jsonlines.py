@@ -126,7 +126,7 @@ def _check_keys(line: bytes, place: Place) -> None:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
             twice = next(name for index, name in enumerate(names) if name in names[:index])
-            raise InputError(REPEATED_KEY(key=shortened(twice, 60)), Place(place.file, line=place.line))
+            raise InputError(REPEATED_KEY(key=f'"{shortened(twice, 60)}"'), Place(place.file, line=place.line))
 
     try:
         json.loads(line, object_pairs_hook=once, parse_int=len, parse_float=len)

@@ -81,7 +81,7 @@ def _arm(name: str, description: str, example: str) -> tuple[Field, ...]:
         Field(f"{path}.revision", text(), "The commit of its model.", "9c925d64d72725edaf899c6cb9c377fd0709d9c5"),
         Field(f"{path}.weights", text(), "The number format of its weights.", "bf16"),
         Field(f"{path}.cache", text(), "The format of its cache.", "bf16"),
-        Field(f"{path}.engine", text(), "The program that runs it.", "vllm"),
+        Field(f"{path}.engine", text(), "The program that runs it.", "llama.cpp"),
         Field(f"{path}.version", text(), "The version of that program, in quotes.", '"0.11.2"'),
         Field(f"{path}.configuration", text(2000), "Its options, as a record writes them.", "defaults"),
     )
