@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```console\n\$ ((?:capienza|python) [^\n]*)\n(.*?)```", re.DOTALL)
+SHOWN_DAY = "2026-11-30"
+"""What a page shows where a command prints the day it ran: else every page would be stale the day after."""
 PAGES = (
     "README.md",
     "docs/tutorial/first-sizing.md",
@@ -29,8 +32,13 @@ def run(command: str) -> str:
     program, *rest = shlex.split(command)
     arguments = [str(Path(sys.executable).parent / program), *rest]
     silent = {name: value for name, value in os.environ.items() if name not in {"CAPIENZA_LANG", "LC_ALL", "LANG"}}
+    before = _today()
     done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, env=silent)
-    return done.stdout + done.stderr
+    return (done.stdout + done.stderr).replace(before, SHOWN_DAY).replace(_today(), SHOWN_DAY)
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def refreshed(page: str) -> str:
