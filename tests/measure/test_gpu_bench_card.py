@@ -99,6 +99,7 @@ def card(monkeypatch):
         torch.cuda.memory, "_record_memory_history", lambda **asked: made.calls.append(("record", asked["enabled"]))
     )
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: made.calls.append("cleared"), raising=False)
+    importlib.import_module("torch.utils._device")._device_constructors()  # torch keeps the list it makes first: not one with the answer below
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *size, **kind: zeros(*size, **kind | {"device": "cpu"}))
     return made
