@@ -342,9 +342,7 @@ def test_measured_cases_of_the_method_set_the_ceilings(monkeypatch):
         assert reserved.ceiling == pytest.approx(max(1.3 * reserved.expected, allocated.ceiling + cached), abs=2)
         context = answer.context.ceiling_bytes
         beyond.append(on_device.ceiling - 5 * on_device.expected)
-        assert on_device.ceiling == pytest.approx(
-            max(5 * on_device.expected, reserved.ceiling + context), abs=2
-        )
+        assert on_device.ceiling == pytest.approx(max(5 * on_device.expected, reserved.ceiling + context), abs=2)
     assert min(beyond) == pytest.approx(0, abs=2)
     told = {entry.name: entry.formula.code for entry in ledger.entries if entry.name.endswith(("cached", "_spread"))}
     assert told == {

@@ -18,6 +18,7 @@ from capienza.report.tool import TOOL
 if TYPE_CHECKING:
     from capienza.api.limiting import Limits
 
+DIMENSIONS = {"tokens": mark("length"), "concurrency": mark("concurrency"), "microbatch": mark("microbatch")}
 LIMITS_SCHEMA = "capienza.limits/1"
 OTHER_BINDS = {
     "model": mark("the longest sequence that the model is made for"),
@@ -74,6 +75,7 @@ def limits_document(limits: Limits, say: Say) -> Document:
             )
         ),
     ]
+    blocks += _nothing_fits(limits, say)
     if limits.microbatch is not None:
         blocks.append(Paragraph(_batch(limits, limits.microbatch, say)))
     if length.missing:
@@ -105,6 +107,35 @@ def _binds(found: Limit, say: Say) -> str:
     is_layer = found.where.isdecimal()
     where = IN_LAYER(layer=int(found.where)) if is_layer else AT_PART(part=found.where)
     return say("phase {phase}, {where}: {entry}", phase=str(found.phase), where=sentence(where, say), entry=entry)
+
+
+def _nothing_fits(limits: Limits, say: Say) -> list[Block]:
+    """Why a limit is 0: what 1 already needs beside what the GPU has."""
+    usable, margin = limits.capacity.smallest_usable_bytes, limits.card.margin.amount_bytes if limits.card.margin else 0
+    found = []
+    for one in (limits.length, limits.concurrency, limits.microbatch):
+        if one is None or usable is None or one.least_need_bytes is None:
+            continue
+        words = {"dimension": say(DIMENSIONS[one.dimension]), "usable_bytes": usable}
+        if one.expected == 0 and one.least_need_bytes > usable:
+            told = say(
+                "{dimension}: 1 already needs {need_bytes} of the usable {usable_bytes}",
+                **words,
+                need_bytes=one.least_need_bytes,
+            )
+            entry = say(label(ENTRY_LABELS, one.binds))
+            more = say("most of it: {entry}, {size_bytes}", entry=entry, size_bytes=one.binds_bytes or 0)
+            found.append(f"{told}; {more}" if one.binds_bytes else told)
+        elif one.certain == 0 and one.least_ceiling_bytes is not None:
+            found.append(
+                say(
+                    "{dimension}: 1 is expected to fit, and its ceiling {ceiling_bytes} with the margin {margin_bytes} reaches the end of the usable {usable_bytes}",
+                    **words,
+                    ceiling_bytes=one.least_ceiling_bytes,
+                    margin_bytes=margin,
+                )
+            )
+    return [Heading(say("Why a limit is 0")), Items(tuple(found))] if found else []
 
 
 def _batch(limits: Limits, microbatch: Limit, say: Say) -> str:

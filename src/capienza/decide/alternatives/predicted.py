@@ -121,7 +121,13 @@ def fullest(predicted: Predicted) -> Phase | None:
 def without_figures(predicted: Predicted, lacks: tuple[str, ...]) -> Predicted:
     """The same where no figure of it holds, for what is named is lacking."""
     return msgspec.structs.replace(
-        predicted, peaks={}, peak=Total(NOTHING, lacks), word=None, margin_bytes=None, usable_bytes=None, is_excluded=False,
+        predicted,
+        peaks={},
+        peak=Total(NOTHING, lacks),
+        word=None,
+        margin_bytes=None,
+        usable_bytes=None,
+        is_excluded=False,
         pool=None,
     )
 

@@ -98,9 +98,7 @@ def _spread(inside: Sequence[Entry], factor: Behind, phase: Phase, device: str) 
     return estimated(SPREAD, (phase,), device, Range(0, 0, int(above * (factor.value - 1))), formula, CASES)
 
 
-def _cached(
-    live: Sequence[Entry], known: int, spread: int, factor: Behind, room: int
-) -> Iterator[tuple[Entry, Entry]]:
+def _cached(live: Sequence[Entry], known: int, spread: int, factor: Behind, room: int) -> Iterator[tuple[Entry, Entry]]:
     """What the allocator keeps, with what the cases of reserved memory reach beyond those of allocated, in `room`."""
     for one in live:
         if one.name != CACHED or one.amount is None:
