@@ -51,8 +51,8 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     offers, "sequences" how many its options run at once, "options" what they refuse, "capacity" a card of unknown
     size, "unknown" entries that nobody knows, "nothing" no limit found. `missing` names entries that are unknown: with
     them the true limit may be lower, and none is certain. `phase` and `where` are those of `Need`, of the first value
-    that does not fit, and `binds_bytes` what the entry takes there. `least_need_bytes` and `least_ceiling_bytes` are those
-    of the value 1: where even that does not fit, they say why.
+    that does not fit, and `binds_bytes` what the entry takes there. `least_need_bytes` and `least_ceiling_bytes` are
+    those of the value 1: where even that does not fit, they say why.
     """
 
     dimension: str

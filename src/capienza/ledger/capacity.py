@@ -95,8 +95,8 @@ def fit_word(peak: Total, capacity: Capacity, margin_bytes: int) -> FitWord:
     """Predicted fit, borderline or predicted overflow (DESIGN rule 6).
 
     Overflow when the expected need (without what an allocator would give back) is above what even the largest such
-    GPU offers; fit when ceiling plus margin is within the smallest and nothing is missing. A ceiling that ends where the
-    card does was cut there, for what an allocator keeps ends there: it shows no room.
+    GPU offers; fit when ceiling plus margin is within the smallest and nothing is missing. A ceiling that ends where
+    the card does was cut there, for what an allocator keeps ends there: it shows no room.
     """
     largest = capacity.largest_usable_bytes
     if largest is not None and peak.need_bytes > largest:

@@ -89,11 +89,12 @@ def _alike(trait: GpuTraits) -> tuple[Context, ...]:
 @functools.cache
 def added_bytes() -> int:
     """The most that a training's kernels were seen to add to the context."""
-    return max(
-        MIB * (one.working_mib - one.start_mib)
+    added: list[int] = [
+        one.working_mib - one.start_mib
         for one in _readings()
         if one.working_mib is not None and one.start_mib is not None
-    )
+    ]
+    return MIB * max(added)
 
 
 def _of(key: str) -> Context | None:
