@@ -94,7 +94,8 @@ def added_bytes() -> int:
         for one in _readings()
         if one.working_mib is not None and one.start_mib is not None
     ]
-    return MIB * max(added)
+    most: int = MIB * max(added)
+    return most
 
 
 def _of(key: str) -> Context | None:
