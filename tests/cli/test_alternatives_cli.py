@@ -332,7 +332,7 @@ def test_offload_moves_what_the_card_lacks(card):
     answer = alternatives(card(), "RTX 4090")
     (one,) = [each for each in answer.found.alternatives if each.change.kind == "offload"]
     (line,) = one.change.settings
-    assert (line.after - 1) * GIB < -answer.scene.now.margin_bytes <= line.after * GIB
+    assert (line.after - 1) * GIB < answer.scene.shortfall_bytes <= line.after * GIB
     assert (one.difference_bytes, one.known_bytes, one.after.word) == (None, 0, None)
     assert {effect.after for effect in one.effects} == {None}
 

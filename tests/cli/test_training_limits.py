@@ -70,10 +70,10 @@ def test_the_limit_fits_and_one_more_does_not_by_size(card, training, gpu):
 
 
 def test_without_a_reading_of_the_context_a_limit_is_at_most(capienza, card):
-    found = limits(card(), "L40S")
+    found = limits(card(), "MI300X")
     assert "context" in found.microbatch.missing
     assert found.microbatch.certain is None
-    assert "at most" in capienza("limits", card(), "--gpu", "L40S").out
+    assert "at most" in capienza("limits", card(), "--gpu", "MI300X").out
 
 
 def test_the_models_own_length_binds(card):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_cards import FULL, TINY_LLAMA, replaced, with_adapters
 
+from capienza.api.sizing import named_traits
 from capienza.card.model import Card, Engine, ModelRef, Placement, TokenCount, Tokens, Training, Weights
 from capienza.errors import InputError
 from capienza.ledger.capacity import Capacity, fit_word
@@ -21,6 +22,7 @@ from capienza.predict.model import load_model
 from capienza.predict.sizing import ask_training, build_ledger
 from capienza.predict.training.answer import answer_of
 from capienza.predict.training.context import context_on
+from capienza.predict.training.ledger import context_entry
 from capienza.predict.weights import FROM_FIELD, SUM_OF_FORMATS
 from capienza.recipe.recipe import Evaluation, Preference
 from capienza.units import GIB, MIB, Range
@@ -107,10 +109,43 @@ def test_a_context_is_known_where_it_was_read():
     assert context_on(["a100_sxm_80", "a100_pcie_80"]).readings == (501 * MIB, 922 * MIB)
     assert context_on(["l4"]).readings == (226 * MIB,)
     assert context_on(["l40"]) is context_on(["a100_sxm_80", "l4"]) is context_on([]) is None
+    assert context_on(["a100_sxm_80"]).ceiling_bytes == 922 * MIB
+    assert context_on(["l4"]).ceiling_bytes == (226 + 922 - 501) * MIB
     _, without = ledger_of(FULL)
     _, on_card = ledger_of(FULL, GpuFacts(name="l4"))
     assert "context" in without.predicted_peak("gpu:0").missing
     assert on_card.predicted_peak("gpu:0").is_complete
+
+
+@pytest.mark.parametrize(
+    ("names", "expected_mib", "ceiling_mib"),
+    [
+        (["RTX 4090"], 426, 847),  # of 8.9: L4 226, RTX 6000 Ada 426
+        (["A10G"], 256, 677),  # of 8.6: RTX 3090
+        (["RTX 5090"], 922, 953),  # none of 12.0: all of them
+        (["A100 80GB"], 922, 922),
+    ],
+)
+def test_a_card_without_a_reading_takes_those_of_cards_like_it(names, expected_mib, ceiling_mib):
+    traits = [one for name in names for one in named_traits(name)]
+    found = context_on([one.name for one in traits], traits)
+    entry = context_entry("gpu:0", found, (Phase.LOAD,))
+    assert entry.amount == Range(0, expected_mib * MIB, ceiling_mib * MIB)
+    assert (entry.formula.code == "training.formula-context-elsewhere") == bool(found.others)
+
+
+def test_nothing_stands_in_for_the_context_of_another_maker():
+    traits = named_traits("MI300X")
+    assert context_on([one.name for one in traits], traits) is None
+
+
+@pytest.mark.parametrize("rank", [8, 64, 256])
+def test_what_is_loaded_does_not_depend_on_what_is_trained(rank):
+    def load(rank):
+        _, ledger = ledger_of(with_adapters(rank=rank, targets=("q_proj", "v_proj", "down_proj")))
+        return ledger.peak(Phase.LOAD, "gpu:0").amount.expected
+
+    assert load(rank) == load(4)
 
 
 def test_what_an_allocator_gives_back_is_no_overflow():
@@ -296,7 +331,7 @@ def test_measured_cases_of_the_method_set_the_ceilings(monkeypatch):
         ratios = tuple(Ratio(f"m{n}", value) for n in range(40))
         return Kind(engine="transformers", quantity=f"training.{counter}.lora", ratios=ratios)
 
-    known = Calibration(kinds=(kind("allocated_peak", 1.1), kind("reserved_peak", 1.3), kind("device_peak", 1.5)))
+    known = Calibration(kinds=(kind("allocated_peak", 1.1), kind("reserved_peak", 1.3), kind("device_peak", 5.0)))
     monkeypatch.setattr(ceilings, "shipped", lambda: known)
     answer, ledger = ledger_of(with_adapters(), GpuFacts(name="l4"))
     weights, beyond = answer.resident.base.weights_bytes, []
@@ -305,9 +340,41 @@ def test_measured_cases_of_the_method_set_the_ceilings(monkeypatch):
         assert allocated.ceiling == pytest.approx(weights + 1.1 * (allocated.expected - weights), abs=2)
         cached = reserved.expected - allocated.expected
         assert reserved.ceiling == pytest.approx(max(1.3 * reserved.expected, allocated.ceiling + cached), abs=2)
-        beyond.append(on_device.ceiling - 1.5 * on_device.expected)
-    # The context is one entry in all phases: it takes what the fullest phase leaves open.
+        context = answer.context.ceiling_bytes
+        beyond.append(on_device.ceiling - 5 * on_device.expected)
+        assert on_device.ceiling == pytest.approx(max(5 * on_device.expected, reserved.ceiling + context), abs=2)
     assert min(beyond) == pytest.approx(0, abs=2)
-    assert max(beyond) > 0
-    told = {entry.name: entry.formula.code for entry in ledger.entries if entry.name in ("cached", "context")}
-    assert told == {"cached": "training.formula-ceiling", "context": "training.formula-ceiling"}
+    told = {entry.name: entry.formula.code for entry in ledger.entries if entry.name.endswith(("cached", "_spread"))}
+    assert told == {
+        "cached": "training.formula-ceiling",
+        "measured_spread": "training.formula-spread",
+        "device_spread": "training.formula-device-spread",
+    }
+    # A reading of the context is none of what the cases spread over.
+    (entry,) = (one for one in ledger.entries if one.name == "context")
+    assert entry.amount == Range(0, 226 * MIB, (226 + 421) * MIB)
+
+
+def test_no_entry_says_more_of_the_card_than_it_has():
+    """What is cached, and what the driver may read beyond all entries, end at the card's end."""
+    recipe = replaced(FULL, tokens=256, microbatch=4)
+    _, whole = ledger_of(recipe, GpuFacts(name="l4"))
+    total = max(_needed(whole, phase) for phase in whole.phases)
+    assert total < whole.predicted_peak("gpu:0").amount.ceiling
+    _, small = ledger_of(recipe, GpuFacts(name="l4", total_bytes=total))
+    before = {one.phase: one for one in counters_of(whole, "gpu:0")}
+    for one in counters_of(small, "gpu:0"):
+        assert one.allocated == before[one.phase].allocated
+        assert one.on_device.amount.expected <= total
+        kept = one.reserved.amount.expected - one.allocated.amount.expected
+        assert one.on_device.amount.ceiling <= max(total, _needed(small, one.phase) + kept)
+    # A ceiling that was cut at the card's end shows no room.
+    words = FROM_FIELD(field="x")
+    capacity = Capacity(largest_bytes=total, largest_basis=words, smallest_bytes=total, smallest_basis=words)
+    assert fit_word(small.predicted_peak("gpu:0"), capacity, 0) == "borderline"
+
+
+def _needed(ledger, phase):
+    """The ceiling of what must be there, without what is given back or only read."""
+    entries = (one for one in ledger.on("gpu:0") if phase in one.phases and one.name not in ("cached", "device_spread"))
+    return sum(one.amount.ceiling for one in entries)

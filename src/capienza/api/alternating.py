@@ -28,7 +28,7 @@ from capienza.errors import Message, Place, UsageError, template, with_suggestio
 from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
 from capienza.evidence.standing import standing
-from capienza.ledger.capacity import capacity_from
+from capienza.ledger.capacity import capacity_from, for_training
 from capienza.ledger.phase import OTHER_NAMES, Phase
 from capienza.predict.sizing import ask_training
 
@@ -137,13 +137,14 @@ def _place(card: Card, gpu: str | None, offer: str | None, known: list[Offer]) -
 
 
 def _gpu(card: Card, claim: GpuClaim, offers: tuple[str, ...], name: str = "") -> Gpu:
-    capacity = capacity_of(claim)
+    known = capacity_of(claim)
     others = card.host.others_use_bytes if isinstance(card.host, Host) else None
+    capacity = capacity_from(known, others or 0)
     return Gpu(
         name=name or claim.name_raw,
         claim=claim,
-        capacity=capacity_from(capacity, others or 0),
-        facts=facts_of(capacity, traits_of(claim)),
+        capacity=for_training(capacity) if card.task == "fine-tuning" else capacity,
+        facts=facts_of(known, traits_of(claim)),
         offers=offers,
     )
 

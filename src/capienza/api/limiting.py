@@ -14,7 +14,7 @@ from capienza.card.model import Card, TokenCount
 from capienza.card.options import plain_name
 from capienza.decide.limits import Limit, Need, limit
 from capienza.errors import InputError, Message, Place, UsageError, template
-from capienza.ledger.capacity import Capacity, capacity_from
+from capienza.ledger.capacity import Capacity, capacity_from, for_training
 from capienza.ledger.ledger import Total
 from capienza.predict.answer import worst_device
 from capienza.predict.gpu import GpuFacts
@@ -77,6 +77,7 @@ def limits(card: str | os.PathLike[str] | Card, gpu: str, gpus: int | None = Non
     known = named_gpu(name)
     others = read.host.others_use_bytes if read.host is not None and read.host != "none" else None
     capacity = capacity_from(known, others or 0)
+    capacity = for_training(capacity) if read.task == "fine-tuning" else capacity
     count = gpus_of(read, named if gpus is None else gpus)
     facts = facts_of(known, named_traits(name))
     found = _trained if read.task == "fine-tuning" else _served

@@ -174,13 +174,13 @@ def facts_of(gpu: GpuCapacity, traits: tuple[GpuTraits, ...]) -> GpuFacts:
 
 
 def _with_gpu(sizing: Sizing, name: str, gpu: GpuCapacity) -> Sizing:
-    from capienza.ledger.capacity import capacity_from
+    from capienza.ledger.capacity import capacity_from, for_training
 
     card = sizing.card
     others = card.host.others_use_bytes if card.host is not None and card.host != "none" else None
-    fit = gpu_fit(
-        sizing.ledger, capacity_from(gpu, others or 0), margin_bytes(card), name, gpu.candidates, sizing.answer
-    )
+    capacity = capacity_from(gpu, others or 0)
+    capacity = for_training(capacity) if card.task == "fine-tuning" else capacity
+    fit = gpu_fit(sizing.ledger, capacity, margin_bytes(card), name, gpu.candidates, sizing.answer)
     return msgspec.structs.replace(sizing, fit=fit)
 
 

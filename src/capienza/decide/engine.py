@@ -31,7 +31,7 @@ from capienza.decide.waiver import apply_waivers
 from capienza.decide.window import finish_of
 from capienza.evidence.record import Record, Scope
 from capienza.evidence.standing import standing
-from capienza.ledger.capacity import FitWord, bounded_word, fit_word
+from capienza.ledger.capacity import FitWord, bounded_word, fit_word, for_training
 from capienza.plan.steps import Plan, plan_of
 from capienza.truth import all_of
 
@@ -205,12 +205,13 @@ def predict(card: Card, sizing: Sizing) -> Prediction | None:
     if sizing.ledger is None or sizing.capacity is None:
         return None
     margin = card.margin.amount_bytes if card.margin else 0
+    capacity = for_training(sizing.capacity) if card.task == "fine-tuning" else sizing.capacity
     found = [
         Prediction(
-            fit=_word(fit_word(peak, sizing.capacity, margin), sizing),
+            fit=_word(fit_word(peak, capacity, margin), sizing),
             device=device,
             peak=peak,
-            usable_bytes=sizing.capacity.smallest_usable_bytes,
+            usable_bytes=capacity.smallest_usable_bytes,
         )
         for device in sizing.ledger.gpus
         for peak in (sizing.ledger.predicted_peak(device),)

@@ -51,7 +51,8 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     offers, "sequences" how many its options run at once, "options" what they refuse, "capacity" a card of unknown
     size, "unknown" entries that nobody knows, "nothing" no limit found. `missing` names entries that are unknown: with
     them the true limit may be lower, and none is certain. `phase` and `where` are those of `Need`, of the first value
-    that does not fit.
+    that does not fit, and `binds_bytes` what the entry takes there. `least_need_bytes` and `least_ceiling_bytes` are
+    those of the value 1: where even that does not fit, they say why.
     """
 
     dimension: str
@@ -62,6 +63,9 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     phase: Phase | None = None
     where: str = ""
+    binds_bytes: int | None = None
+    least_need_bytes: int | None = None
+    least_ceiling_bytes: int | None = None
 
 
 def limit(
@@ -105,6 +109,7 @@ def limit(
         certain = _largest(lambda value: certain_excess(need(value)), expected)
     if certain and whole is not None:
         certain = _largest(lambda value: certain_excess(whole(value)), certain, is_likely=True)
+    least = first if whole is None else whole(1)
     binds, after = _binds(expected, largest, bound_by if bound else "nothing", need, usable)
     return Limit(
         dimension=dimension,
@@ -115,6 +120,9 @@ def limit(
         missing=missing,
         phase=after.phase if after else None,
         where=after.where if after else "",
+        binds_bytes=after.amounts.get(binds) if after else None,
+        least_need_bytes=None if first.is_refused else first.peak.need_bytes,
+        least_ceiling_bytes=None if least.is_refused or missing else least.peak.amount.ceiling,
     )
 
 

@@ -15,7 +15,8 @@ from capienza.ledger.ledger import CACHED, Ledger, Total, total_of
 from capienza.ledger.phase import Phase
 
 CONTEXT, HOST = "context", "host"
-OUTSIDE = frozenset({CONTEXT, "communication_library", "rollout_engine", "rollout_residue"})
+DEVICE_SPREAD = "device_spread"
+OUTSIDE = frozenset({CONTEXT, "communication_library", "rollout_engine", "rollout_residue", DEVICE_SPREAD})
 """Entries that PyTorch's allocator does not hold."""
 
 

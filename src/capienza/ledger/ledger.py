@@ -5,7 +5,7 @@ A peak adds only what is live together, on one device, in one phase. A total tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import msgspec
@@ -101,6 +101,19 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         return Total(weights.amount + Range.exact(reserve_bytes), weights.missing)
 
     def conservative_envelope(self, device: str = "gpu:0") -> Total:
-        """Sum of every entry's maximum, live together or not. Declared as such; not a peak."""
+        """Sum of every entry's maximum, live together or not. Declared as such; not a peak.
+
+        An entry that has one line a phase is one entry: its maximum is that of the phase in which it is largest.
+        """
         total = total_of(self.on(device))
-        return Total(Range.exact(total.amount.ceiling), total.missing)
+        by_name: dict[str, list[Entry]] = {}
+        for entry in self.on(device):
+            by_name.setdefault(entry.name, []).append(entry)
+        most = sum(_most(same) for same in by_name.values())
+        return Total(Range.exact(most), total.missing)
+
+
+def _most(lines: Sequence[Entry]) -> int:
+    """The largest ceiling that lines of one name reach together in a phase."""
+    phases = {phase for line in lines for phase in line.phases}
+    return max((total_of(one for one in lines if phase in one.phases).amount.ceiling for phase in phases), default=0)

@@ -8,7 +8,7 @@ import msgspec
 
 from capienza.card.model import Card
 from capienza.errors import Message, template
-from capienza.ledger.capacity import Capacity, FitWord, bounded_word, exceeds, fit_word
+from capienza.ledger.capacity import Capacity, FitWord, bounded_word, exceeds, fit_word, useful_margin
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
 from capienza.predict.model import Model
@@ -175,14 +175,12 @@ def gpu_fit(
 ) -> GpuFit:
     """Fit word and useful margin of the most loaded GPU; an engine that would not run the load is no fit."""
     worst = ledger.predicted_peak(worst_device(ledger))
-    # A peak that lacks entries bounds the margin from above, and only the largest capacity keeps that bound true.
-    usable = capacity.smallest_usable_bytes if worst.is_complete else capacity.largest_usable_bytes
     return GpuFit(
         asked=asked,
         candidates=candidates,
         gpus=len(ledger.gpus),
         capacity=capacity,
         word=engine_word(fit_word(worst, capacity, margin_bytes), answer),
-        margin_bytes=None if usable is None else usable - worst.amount.ceiling,
+        margin_bytes=useful_margin(worst, capacity),
         is_excluded=any(exceeds(ledger.predicted_peak(device), capacity) is Truth.TRUE for device in ledger.gpus),
     )

@@ -103,10 +103,11 @@ def _title(answer: Alternatives, say: Say) -> str:
 def _now(answer: Alternatives, say: Say) -> str:
     now = answer.scene.now
     parts = [say("Now: {word}", word=_word(now, say)), say("predicted peak {size}", size=_peak(now.peak, say))]
+    parts += _given_back(now.peak, say)
     if now.margin_bytes is not None:
         margin = say.size(now.margin_bytes)
         margin = margin if now.peak.is_complete else say("at most {size}", size=margin)
-        parts.append(say("useful margin {size}", size=margin))
+        parts.append(say("useful margin {size} (usable capacity minus the ceiling of the peak)", size=margin))
     if answer.scene.training is not None:
         parts.append(say("phase {phase} needs most", phase=str(fullest(now))))
     parts += [_pool_text(now.pool, say)] if now.pool else []
@@ -115,6 +116,17 @@ def _now(answer: Alternatives, say: Say) -> str:
         "Exactly one change each; the requirement stays: length, load, effective batch, quality, deadline and cap."
     )
     return f"{'; '.join(parts)}. {stays}"
+
+
+def _given_back(peak: Total, say: Say) -> list[str]:
+    """What of the peak is no need."""
+    if not peak.cached_bytes:
+        return []
+    told = say(
+        "expected need {size}: without what the allocator gives back before it fails",
+        size=at_least(peak, say.size(peak.need_bytes, DECIMALS), say),
+    )
+    return [told]
 
 
 def _word(predicted: Predicted, say: Say) -> str:
@@ -162,7 +174,9 @@ def _outcome(one: Alternative) -> object:
 
 def _table(rows: list[Row], answer: Alternatives, say: Say) -> Table:
     failed = answer.failed is not None and answer.failed in answer.scene.now.peaks
-    columns = ["#", say("change"), say("GPUs"), say("difference"), say("then")]
+    is_training = answer.scene.training is not None
+    difference = say("difference of the need") if is_training else say("difference")
+    columns = ["#", say("change"), say("GPUs"), difference, say("then")]
     columns += [say("phase {phase}", phase=str(answer.failed))] if failed else []
     columns += [say("rules"), say("invalidates")]
     lines = []
@@ -245,9 +259,13 @@ def _invalidates(one: Alternative, say: Say) -> str:
 
 
 def _phases(rows: list[Row], now: Predicted, say: Say) -> Table:
-    """Peak after each change with its difference, by phase; the first row is the peak now."""
+    """Need after each change with its difference, by phase; the first row is the need now.
+
+    Where nothing is cached the need is the peak.
+    """
+    is_cached = any(total.cached_bytes for one in _all(rows, now) for total in one.peaks.values())
     phases = [phase for phase in Phase if any(phase in one.peaks for one in _all(rows, now))]
-    first = ("", say("now"), *(_peak(now.peaks.get(phase), say) for phase in phases))
+    first = ("", say("now"), *(_need(now.peaks.get(phase), say) for phase in phases))
     lines = [first]
     for number, row in enumerate(rows, 1):
         by_phase = {effect.phase: effect for effect in row.first.effects}
@@ -256,7 +274,9 @@ def _phases(rows: list[Row], now: Predicted, say: Say) -> Table:
         columns=("#", "", *(str(phase) for phase in phases)),
         rows=tuple(lines),
         numeric=tuple(range(2, 2 + len(phases))),
-        title=say("Expected peak of each phase, per GPU, and its difference"),
+        title=say("Expected need of each phase, per GPU, and its difference")
+        if is_cached
+        else say("Expected peak of each phase, per GPU, and its difference"),
     )
 
 
@@ -268,13 +288,18 @@ def _peak(total: Total | None, say: Say) -> str:
     return say("not computed") if total is None else at_least(total, say.size(total.amount.expected, DECIMALS), say)
 
 
+def _need(total: Total | None, say: Say) -> str:
+    """What is expected without what an allocator would give back: the counter of which differences are shown."""
+    return say("not computed") if total is None else at_least(total, say.size(total.need_bytes, DECIMALS), say)
+
+
 def _effect(effect: PhaseEffect | None, say: Say) -> str:
     if effect is None or effect.after is None:
         return say("not computed")
     if effect.difference_bytes == 0:
         return "="
     difference = say("unknown") if effect.difference_bytes is None else _signed(effect.difference_bytes, say)
-    return f"{_peak(effect.after, say)} ({difference})"
+    return f"{_need(effect.after, say)} ({difference})"
 
 
 def _unknown(rows: list[Row], say: Say) -> list[Block]:

@@ -81,6 +81,7 @@ ENTRY_LABELS = {
     "rollout_residue": mark("what a sleeping engine keeps"),
     "sampling": mark("logits of the next tokens"),
     "measured_spread": mark("spread of measured cases"),
+    "device_spread": mark("spread of the driver's readings"),
 }
 
 INPUT_LABELS = {

@@ -18,6 +18,7 @@ from capienza.report.tool import TOOL
 if TYPE_CHECKING:
     from capienza.api.limiting import Limits
 
+DIMENSIONS = {"tokens": mark("length"), "concurrency": mark("concurrency"), "microbatch": mark("microbatch")}
 LIMITS_SCHEMA = "capienza.limits/1"
 OTHER_BINDS = {
     "model": mark("the longest sequence that the model is made for"),
@@ -74,6 +75,7 @@ def limits_document(limits: Limits, say: Say) -> Document:
             )
         ),
     ]
+    blocks += _nothing_fits(limits, say)
     if limits.microbatch is not None:
         blocks.append(Paragraph(_batch(limits, limits.microbatch, say)))
     if length.missing:
@@ -105,6 +107,47 @@ def _binds(found: Limit, say: Say) -> str:
     is_layer = found.where.isdecimal()
     where = IN_LAYER(layer=int(found.where)) if is_layer else AT_PART(part=found.where)
     return say("phase {phase}, {where}: {entry}", phase=str(found.phase), where=sentence(where, say), entry=entry)
+
+
+def _nothing_fits(limits: Limits, say: Say) -> list[Block]:
+    """Why a limit is 0: what 1 already needs beside what the GPU has."""
+    usable, margin = limits.capacity.smallest_usable_bytes, limits.card.margin
+    if usable is None:
+        return []
+    found = [
+        _why(one, usable, margin.amount_bytes if margin else 0, say)
+        for one in (limits.length, limits.concurrency, limits.microbatch)
+        if one is not None
+    ]
+    items = tuple(filter(None, found))
+    return [Heading(say("Why a limit is 0")), Items(items)] if items else []
+
+
+def _why(found: Limit, usable_bytes: int, margin_bytes: int, say: Say) -> str:
+    """Empty where the limit is not 0, or something else than memory makes it so."""
+    dimension, need = say(DIMENSIONS[found.dimension]), found.least_need_bytes
+    if found.expected == 0 and need is not None and need > usable_bytes:
+        told = say(
+            "{dimension}: 1 already needs {need_bytes} of the usable {usable_bytes}",
+            dimension=dimension,
+            need_bytes=need,
+            usable_bytes=usable_bytes,
+        )
+        if found.binds_bytes is None:
+            return told
+        entry = say(label(ENTRY_LABELS, found.binds))
+        more = say("most of it: {entry}, {size_bytes}", entry=entry, size_bytes=found.binds_bytes)
+        return f"{told}; {more}"
+    if found.expected and found.certain == 0 and found.least_ceiling_bytes is not None:
+        return say(
+            "{dimension}: 1 is expected to fit, and its ceiling {ceiling_bytes} with the margin {margin_bytes} reaches "
+            "the end of the usable {usable_bytes}",
+            dimension=dimension,
+            ceiling_bytes=found.least_ceiling_bytes,
+            margin_bytes=margin_bytes,
+            usable_bytes=usable_bytes,
+        )
+    return ""
 
 
 def _batch(limits: Limits, microbatch: Limit, say: Say) -> str:

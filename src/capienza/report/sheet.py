@@ -7,7 +7,15 @@ from capienza.predict.answer import Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Table
 from capienza.report.labels import TASK_LABELS, label
 from capienza.report.server import server_blocks
-from capienza.report.size import envelopes_table, fit_blocks, ledger_table, missing_blocks, notes_blocks, peaks_table
+from capienza.report.size import (
+    envelopes_table,
+    fit_blocks,
+    host_tables,
+    ledger_table,
+    missing_blocks,
+    notes_blocks,
+    peaks_table,
+)
 
 
 def sheet_document(sizing: Sizing, say: Say) -> Document:
@@ -16,6 +24,7 @@ def sheet_document(sizing: Sizing, say: Say) -> Document:
         Heading(say("Sizing sheet: {name}", name=sizing.card.name), 1),
         Table(columns=(say("what"), say("value")), rows=_facts(sizing, say)),
         ledger_table(sizing, say),
+        *host_tables(sizing, say),
         peaks_table(sizing, say),
         envelopes_table(sizing, say),
     ]

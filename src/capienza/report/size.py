@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from capienza.card.model import Host
 from capienza.i18n.translator import Say
+from capienza.ledger.counters import HOST, counters_of
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import Ledger, Total
 from capienza.ledger.phase import Phase
@@ -32,6 +33,7 @@ def size_document(sizing: Sizing, say: Say) -> Document:
         Paragraph(workload_line(sizing, say)),
         Paragraph(model_line(sizing, say)),
         ledger_table(sizing, say),
+        *host_tables(sizing, say),
         peaks_table(sizing, say),
         envelopes_table(sizing, say),
     ]
@@ -110,11 +112,13 @@ def model_line(sizing: Sizing, say: Say) -> str:
 
 
 def ledger_table(sizing: Sizing, say: Say) -> Table:
-    """Every entry; GPUs with equal lines are shown once."""
+    """Every entry of the GPUs; those with equal lines are shown once."""
     several = len(sizing.ledger.gpus) > 1
     everywhere = {phase for entry in sizing.ledger.entries for phase in entry.phases}
     rows = []
     for entry, devices in alike_entries(sizing.ledger):
+        if entry.device == HOST:
+            continue
         cells = [say(label(ENTRY_LABELS, entry.name)), phases_text(entry, everywhere, say)]
         if several:
             cells.append(devices)
@@ -128,6 +132,24 @@ def ledger_table(sizing: Sizing, say: Say) -> Table:
         numeric=tuple(range(first, first + 3)),
         title=say("Ledger, per GPU"),
     )
+
+
+def host_tables(sizing: Sizing, say: Say) -> list[Table]:
+    """What of the ledger lies in main memory: no GPU holds it."""
+    entries = sizing.ledger.on(HOST)
+    everywhere = {phase for entry in sizing.ledger.entries for phase in entry.phases}
+    rows = tuple(
+        (
+            say(label(ENTRY_LABELS, entry.name)),
+            phases_text(entry, everywhere, say),
+            *range_cells(entry.amount, say),
+            say(STATUS_LABELS[status_name(entry)]),
+        )
+        for entry in entries
+    )
+    columns = (say("entry"), say("phases"), say("floor"), say("expected"), say("ceiling"), say("origin"))
+    title = say("In main memory, for all GPUs together")
+    return [Table(columns=columns, rows=rows, numeric=(2, 3, 4), title=title)] if rows else []
 
 
 def phases_text(entry: Entry, everywhere: set[Phase], say: Say) -> str:
@@ -181,20 +203,49 @@ def total_cells(total: Total, say: Say) -> tuple[str, str, str]:
 
 
 def peaks_table(sizing: Sizing, say: Say) -> Table:
-    """What each phase needs on the GPU that needs most, and what is missing from it."""
+    """What each phase needs on the GPU that needs most, what sets that, and what is missing from it."""
     device = sizing.worst_device()
+    whole, marks = sizing.ledger.predicted_peak(device), peak_marks(sizing.ledger, device, say)
     rows = [
-        (str(peak.phase), *total_cells(peak.total, say), entry_names(peak.total.missing, say))
+        (
+            str(peak.phase),
+            *total_cells(peak.total, say),
+            *([marks.get(peak.phase, "")] if marks else []),
+            entry_names(peak.total.missing, say),
+        )
         for peak in sizing.ledger.peaks(device)
     ]
-    whole = sizing.ledger.predicted_peak(device)
-    rows.append((say("predicted peak"), *total_cells(whole, say), entry_names(whole.missing, say)))
+    last = [""] if marks else []
+    rows.append((say("predicted peak"), *total_cells(whole, say), *last, entry_names(whole.missing, say)))
+    columns = [say("phase"), say("floor"), say("expected"), say("ceiling"), *([say("what sets it")] if marks else [])]
     return Table(
-        columns=(say("phase"), say("floor"), say("expected"), say("ceiling"), say("not in it: unknown")),
+        columns=(*columns, say("not in it: unknown")),
         rows=tuple(rows),
         numeric=(1, 2, 3),
         title=say("Peak per phase, {gpu}", gpu=device),
     )
+
+
+def peak_marks(ledger: Ledger, device: str, say: Say) -> dict[Phase, str]:
+    """Which phase sets the peak, which needs most, and which keep what an earlier one reserved.
+
+    Nothing where no allocator keeps anything: there each phase's figure is its own.
+    """
+    peaks = {peak.phase: peak.total for peak in ledger.peaks(device)}
+    if not any(total.cached_bytes for total in peaks.values()):
+        return {}
+    sets = max(peaks, key=lambda phase: peaks[phase].amount.expected)
+    needs = max(peaks, key=lambda phase: peaks[phase].need_bytes)
+    first: dict[int, Phase] = {}
+    marks = {}
+    for one in counters_of(ledger, device):
+        since = first.setdefault(one.reserved.amount.expected, one.phase)
+        parts = [say("sets the peak")] if one.phase == sets else []
+        parts += [say("needs most")] if one.phase == needs else []
+        kept = one.reserved.cached_bytes and since != one.phase
+        parts += [say("kept from {phase}", phase=str(since))] if kept else []
+        marks[one.phase] = ", ".join(parts)
+    return marks
 
 
 def entry_names(names: tuple[str, ...], say: Say) -> str:

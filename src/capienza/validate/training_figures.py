@@ -93,7 +93,8 @@ def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
         if context is not None:
             found["device_peak"] = max(_amounts(phases, "on_device"))
         if loaded is not None:
-            found["reserved_loaded"] = loaded.reserved.amount.expected
+            # Cases read it before the first step, when the adapters are there.
+            found["reserved_loaded"] = loaded.reserved.amount.expected + answer.resident.adapters_bytes
             found["device_loaded"] = loaded.on_device.amount.expected
     return Figures(
         found,

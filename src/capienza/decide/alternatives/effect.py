@@ -133,9 +133,9 @@ def relation_to(phase: Phase, before: Predicted, after: Predicted, effects: tupl
 def _gives_room(phase: Phase, before: Predicted, after: Predicted) -> bool:
     # What was computed before and no longer is may take all the room; a context alone is small beside a capacity.
     is_comparable = set(after.peak.missing) <= {*before.peak.missing, CONTEXT}
-    if before.margin_bytes is not None and after.margin_bytes is not None and is_comparable:
-        gain, saved = after.margin_bytes - before.margin_bytes, before.peak.need_bytes - after.peak.need_bytes
-        if gain > max(0, saved):
+    if before.usable_bytes is not None and after.usable_bytes is not None and is_comparable:
+        larger, more = after.usable_bytes - before.usable_bytes, after.peak.need_bytes - before.peak.need_bytes
+        if larger > max(0, more):
             return True  # another card: the capacity grew, and by more than the need
     return (phase in IN_THE_POOL and _pool_gains(before.pool, after.pool)) or (
         phase in BESIDE_THE_POOL and _share_falls(before.pool, after.pool)

@@ -20,7 +20,7 @@ from capienza.decide.case import Sizing
 from capienza.decide.need import model_name, needs_of
 from capienza.errors import Message
 from capienza.evidence.record import Scope
-from capienza.ledger.capacity import FitWord, exceeds, fit_word
+from capienza.ledger.capacity import FitWord, exceeds, fit_word, useful_margin
 from capienza.ledger.ledger import Ledger, Total
 from capienza.ledger.phase import Phase
 from capienza.predict.answer import engine_word, worst_device
@@ -52,6 +52,9 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration. `word` and `margin_bytes` None: no GPU is named, none of known size, or no figure holds.
 
+    `margin_bytes` is the usable capacity minus the ceiling of the peak; with a peak that lacks entries at most that.
+    `usable_bytes` is the smallest usable capacity.
+
     `refused` are the rules that every GPU of the name violates, `doubts` those that are open or only some violate.
     `needs` are the scopes that evidence has to have; `subjects` what rules of compatibility are asked about.
     """
@@ -60,6 +63,7 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     peak: Total
     word: FitWord | None
     margin_bytes: int | None
+    usable_bytes: int | None = None
     is_excluded: bool = False
     pool: Pool | None = None
     refused: tuple[Message, ...] = ()
@@ -117,18 +121,25 @@ def fullest(predicted: Predicted) -> Phase | None:
 def without_figures(predicted: Predicted, lacks: tuple[str, ...]) -> Predicted:
     """The same where no figure of it holds, for what is named is lacking."""
     return msgspec.structs.replace(
-        predicted, peaks={}, peak=Total(NOTHING, lacks), word=None, margin_bytes=None, is_excluded=False, pool=None
+        predicted,
+        peaks={},
+        peak=Total(NOTHING, lacks),
+        word=None,
+        margin_bytes=None,
+        usable_bytes=None,
+        is_excluded=False,
+        pool=None,
     )
 
 
 def _beside(found: Predicted, gpu: Gpu, answer: Answer | None, ledger: Ledger, margin_bytes: int) -> Predicted:
     """The same beside the capacity of a GPU."""
     capacity = gpu.capacity
-    usable = capacity.smallest_usable_bytes
     return msgspec.structs.replace(
         found,
         word=engine_word(fit_word(found.peak, capacity, margin_bytes), answer),
-        margin_bytes=None if usable is None else usable - found.peak.amount.expected,
+        margin_bytes=useful_margin(found.peak, capacity),
+        usable_bytes=capacity.smallest_usable_bytes,
         is_excluded=any(exceeds(ledger.predicted_peak(device), capacity) is Truth.TRUE for device in ledger.gpus),
     )
 

@@ -47,6 +47,6 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shortfall_bytes(self) -> int | None:
         """What the expected need and the margin lack of the smallest usable capacity; None where that is unknown."""
-        if self.now.margin_bytes is None:
+        if self.now.usable_bytes is None:
             return None
-        return max(0, self.margin_bytes - self.now.margin_bytes)
+        return max(0, self.now.peak.amount.expected + self.margin_bytes - self.now.usable_bytes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -138,16 +137,14 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
         capabilities = {trait.capability for trait in gpu.traits}
         size = workspaces_bytes(capabilities.pop() if len(capabilities) == 1 else None)
         more = size - self.resident.workspaces_bytes
-        context = context_on(gpu.name.split())
-        most = _room(gpu, context)
         reserved = self.reserved and {
-            phase: min(held if phase is Phase.LOAD else held + more, most) for phase, held in self.reserved.items()
+            phase: held if phase is Phase.LOAD else held + more for phase, held in self.reserved.items()
         }
         return msgspec.structs.replace(
             self,
             resident=msgspec.structs.replace(self.resident, workspaces_bytes=size),
             reserved=reserved,
-            context=context,
+            context=context_on(gpu.name.split(), gpu.traits),
             gpu_name=gpu.name,
             cuda_total_bytes=gpu.total_bytes,
         )
@@ -218,13 +215,6 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             gpu_name=self.gpu_name,
             cuda_total_bytes=self.cuda_total_bytes,
         )
-
-
-def _room(gpu: GpuFacts, context: Context | None) -> int:
-    """The most that the allocator can keep: at the card's end it gives back what is free before it asks for more."""
-    if gpu.total_bytes is None:
-        return sys.maxsize
-    return gpu.total_bytes - max(context.readings if context is not None else (0,))
 
 
 def training_answer(card: Card, model: Model, gpus: int, *, is_replayed: bool = True) -> TrainingAnswer | None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from capienza.architecture.model import Architecture
-from capienza.ledger.counters import CONTEXT, HOST
+from capienza.ledger.counters import CONTEXT, HOST, OUTSIDE
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
 from capienza.ledger.phase import Phase
 from capienza.predict.training import texts
 from capienza.predict.training.ceilings import widened
 from capienza.predict.training.completions import completions, engine_beside, prompt_rows_tokens
-from capienza.predict.training.context import Context
+from capienza.predict.training.context import Context, added_bytes
 from capienza.predict.training.entries import (
     AFTER_LOAD,
     PHASES,
@@ -35,6 +35,7 @@ from capienza.predict.training.entries import (
 )
 from capienza.predict.training.evaluation import kept_logits
 from capienza.predict.training.resident import Resident
+from capienza.predict.training.room import room_bytes
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors
 from capienza.predict.training.trained import BYTES, Trained, num_trained
 from capienza.predict.training.transient import ROOT_LISTS
@@ -95,10 +96,11 @@ def training_entries(
         made.append(unknown("inputs", AFTER_LOAD, device, IMAGES, texts.BY_TRACE()))
         made.append(unknown("side_activations", PASSES, device, IMAGES, texts.BY_TRACE()))
     made = [alive for entry in made if (alive := _within(entry, phases)) is not None]
-    made += _cached(made, resident, reserved, phases, device)
     made.append(context_entry(device, context, phases))
+    made += _cached(made, resident, reserved, phases, device, cuda_total_bytes)
     is_assumed = passes is not None and bool(passes.assumed)
-    return widened(made, resident.base.weights_bytes, recipe, phases, device, is_assumed=is_assumed)
+    weights = resident.base.weights_bytes
+    return widened(made, weights, recipe, phases, device, cuda_total_bytes, is_assumed=is_assumed)
 
 
 def phases_of(recipe: Recipe) -> Phases:
@@ -319,28 +321,38 @@ def preference_entries(
 
 
 def _cached(
-    made: Sequence[Entry], resident: Resident, reserved: Mapping[Phase, int] | None, phases: Phases, device: str
+    made: Sequence[Entry],
+    resident: Resident,
+    reserved: Mapping[Phase, int] | None,
+    phases: Phases,
+    device: str,
+    cuda_total_bytes: int | None,
 ) -> Iterator[Entry]:
     """What the allocator keeps beyond what is allocated, phase by phase."""
     if reserved is None:
         yield unknown(CACHED, phases, device)
         return
     for phase in phases:
-        live = [entry for entry in made if entry.device == device and phase in entry.phases]
+        live = [one for one in made if one.device == device and phase in one.phases and one.name not in OUTSIDE]
         allocated = resident.base.weights_bytes + total_of(live).amount.expected
-        more = max(0, reserved[phase] - allocated)
-        formula = texts.KEPT(reserved_bytes=max(reserved[phase], allocated), allocated_bytes=allocated)
-        yield expected(CACHED, (phase,), device, more, formula, "the run's blocks through the allocator")
+        kept = max(allocated, min(reserved[phase], room_bytes(made, phase, device, cuda_total_bytes)))
+        formula = texts.KEPT(reserved_bytes=kept, allocated_bytes=allocated)
+        yield expected(CACHED, (phase,), device, kept - allocated, formula, "the run's blocks through the allocator")
 
 
 def context_entry(device: str, context: Context | None, phases: Phases) -> Entry:
-    """CUDA's context: a reading, or unknown for a card without one."""
+    """CUDA's context: a reading, what was read on cards like it, or unknown where no card is named."""
     if context is None:
         return unknown(CONTEXT, phases, device, ("a reading on the card",), texts.READING())
-    least, most = min(context.readings), max(context.readings)
-    formula = (
-        texts.CONTEXT_ONCE(release=context.release, most_bytes=most)
-        if least == most
-        else texts.CONTEXT(release=context.release, least_bytes=least, most_bytes=most)
-    )
-    return estimated(CONTEXT, phases, device, Range(0, most, most), formula, context.source)
+    least, most, ceiling = min(context.readings), max(context.readings), context.ceiling_bytes
+    if context.others:
+        formula = texts.CONTEXT_ELSEWHERE(
+            readings=len(context.others), least_bytes=least, most_bytes=most, ceiling_bytes=ceiling
+        )
+    elif ceiling > most:
+        formula = texts.CONTEXT_AT_START(release=context.release, most_bytes=most, added_bytes=added_bytes())
+    elif least == most:
+        formula = texts.CONTEXT_ONCE(release=context.release, most_bytes=most)
+    else:
+        formula = texts.CONTEXT(release=context.release, least_bytes=least, most_bytes=most)
+    return estimated(CONTEXT, phases, device, Range(0, most, ceiling), formula, context.source)

@@ -83,6 +83,8 @@ def _run(
     if recipe.preference is not None and recipe.preference.reference == "model":
         run += load_events(architecture, recipe, scheme, next(numbers))
         numbers = itertools.count(most + len(run))
+    # What is taken once, after the model is there, is none of the load's.
+    run.append((MARK, phases.index(Phase.FORWARD), 0, 0))
     run += _taken(_beside(recipe, resident, trained), numbers)
     for step, walked in zip([FIRST_STEP] + [STEADY_STEP] * len(walks), walks, strict=False):
         run += walked

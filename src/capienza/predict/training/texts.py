@@ -97,6 +97,15 @@ KEPT_LOGITS = template(
 )
 CONTEXT = template("training.formula-context", "{release}: {least_bytes} at the start, {most_bytes} at work")
 CONTEXT_ONCE = template("training.formula-context-once", "{release}: {most_bytes}")
+CONTEXT_AT_START = template(
+    "training.formula-context-at-start",
+    "{release}: {most_bytes} at the start; kernels of a training add up to {added_bytes} where that was read",
+)
+CONTEXT_ELSEWHERE = template(
+    "training.formula-context-elsewhere",
+    "not read on this card: on {readings} others, those of its compute capability where there are any, {least_bytes} "
+    "to {most_bytes}, and up to {ceiling_bytes} with a training's kernels",
+)
 KEPT = template(
     "training.formula-kept", "{reserved_bytes} reserved at most up to here, {allocated_bytes} allocated at most"
 )
@@ -106,6 +115,11 @@ SPREAD = template(
 )
 CEILING = template(
     "training.formula-ceiling", "{formula}; ceiling: {behind} {factor} x the {expected_bytes} expected by this counter"
+)
+DEVICE_SPREAD = template(
+    "training.formula-device-spread",
+    "{behind} {factor} x the {expected_bytes} expected by the driver's counter: what is left of it above the ceilings "
+    "of all other entries, up to the card's end",
 )
 NO_CASES = template(
     "training.formula-no-cases",

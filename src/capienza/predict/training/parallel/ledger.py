@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from capienza.architecture.model import Architecture
 from capienza.errors import Message
-from capienza.ledger.counters import CONTEXT, HOST
+from capienza.ledger.counters import CONTEXT, HOST, OUTSIDE
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
 from capienza.ledger.phase import Phase
@@ -31,6 +31,7 @@ from capienza.predict.training.parallel.outside import (
     communicator_bytes,
 )
 from capienza.predict.training.resident import Resident
+from capienza.predict.training.room import room_bytes
 from capienza.predict.training.runtime import TOKEN_BYTES, WORKSPACES, batch_tensors, scalars_bytes
 from capienza.recipe.recipe import Recipe
 from capienza.units import Range
@@ -78,10 +79,10 @@ def rank_entries(
     made += [*_load(recipe, memory, device), *_ends(recipe, memory, phases, device)]
     weights = _amounts(memory, purposes.WEIGHTS, phases)
     made += _beside(architecture, recipe, resident, device, gpu_name, cuda_total_bytes)
-    made += _cached(made, memory, weights, phases, device, more)
     made += [_communication(recipe, phases, device), context_entry(device, context, phases)]
+    made += _cached(made, memory, weights, phases, device, more, cuda_total_bytes)
     made += _offloaded(recipe, memory, phases, device)
-    return widened(made, max(weights.values(), default=0), recipe, phases, device)
+    return widened(made, max(weights.values(), default=0), recipe, phases, device, cuda_total_bytes)
 
 
 def _amounts(memory: RankMemory, purpose: str, phases: Phases) -> dict[Phase, int]:
@@ -194,7 +195,13 @@ def _ends(recipe: Recipe, memory: RankMemory, phases: Phases, device: str) -> It
 
 
 def _cached(
-    made: list[Entry], memory: RankMemory, weights: dict[Phase, int], phases: Phases, device: str, more: int
+    made: list[Entry],
+    memory: RankMemory,
+    weights: dict[Phase, int],
+    phases: Phases,
+    device: str,
+    more: int,
+    cuda_total_bytes: int | None,
 ) -> Iterator[Entry]:
     """What the allocator keeps beyond what is allocated. What no library shards lies in blocks beside the program's."""
     outside = sum(
@@ -202,13 +209,14 @@ def _cached(
     )
     highest = 0
     for phase in phases:
-        live = [one for one in made if one.device == device and phase in one.phases]
+        live = [one for one in made if one.device == device and phase in one.phases and one.name not in OUTSIDE]
         allocated = weights.get(phase, 0) + total_of(live).amount.expected
         kept = memory.reserved.get(phase, 0) + outside + (0 if phase is Phase.LOAD else more)
         highest = max(highest, kept, allocated)
-        formula = single.KEPT(reserved_bytes=highest, allocated_bytes=allocated)
+        held = max(allocated, min(highest, room_bytes(made, phase, device, cuda_total_bytes)))
+        formula = single.KEPT(reserved_bytes=held, allocated_bytes=allocated)
         source = "the run's blocks through the allocator"
-        yield expected(CACHED, (phase,), device, highest - allocated, formula, source)
+        yield expected(CACHED, (phase,), device, held - allocated, formula, source)
 
 
 def _communication(recipe: Recipe, phases: Phases, device: str) -> Entry:
