@@ -24,10 +24,11 @@ from capienza.validate.training_figures import Figures, figures
 from capienza.validate.training_model import training_model
 from capienza.validate.training_readings import readings
 from capienza.validate.training_recipe import training_recipe
-from capienza.validate.training_words import lora_of, text
+from capienza.validate.training_words import lora_of, number, text
 
 Row = Mapping[str, Any]
 NEARLY_FULL = 0.9
+HALF = 0.5
 WITHOUT_LENGTH = ("allocated_loaded", "allocated_adapted", "reserved_loaded", "device_loaded", "device_context")
 ABOVE_WEIGHTS = ("allocated_peak",)
 """Kinds whose errors grow with what lies above the weights (decision 0016)."""
@@ -143,6 +144,9 @@ def _odd(row: Row, kind: str, measured: float | None) -> Message | None:
     notes = text(row.get("notes"))
     if "suspicious" in notes or "suspect" in notes or "reference cycles" in notes:
         return reasons.SUSPICIOUS()
+    completeness = number(row.get("completeness"))
+    if completeness is not None and completeness < HALF:
+        return reasons.UNDER_HALF(completeness=completeness)
     if kind == "device_peak" and measured is not None:
         capacity = capacity_of(row)
         if capacity is not None and measured >= NEARLY_FULL * capacity.total_bytes:
