@@ -18,9 +18,9 @@ from capienza.predict.training.parallel.composition import Composition, composit
 from capienza.predict.training.parallel.materialised import load_bytes, saving_bytes
 from capienza.predict.training.parallel.program import GRADIENTS, WHOLE_GRADIENTS
 from capienza.predict.training.parallel.rank import inputs_bytes, rank_of
+from capienza.predict.training.parallel.titan_rank import is_titan
 from capienza.predict.training.parallel.units import Unit, Weight, share
 from capienza.predict.training.runtime import WORKSPACES, workspaces_bytes
-from capienza.predict.training.parallel.titan_rank import is_titan
 from capienza.predict.training.scope import taken_for_granted
 from capienza.recipe.recipe import Recipe
 
