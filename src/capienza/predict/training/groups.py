@@ -8,9 +8,9 @@ is what is allocated at most, else 0.
 
 Groups: framework, kernels and method; framework and kernels; kernels and method; kernels; framework and method;
 framework; method; all cases of the counter. What is reserved by rows that are padded to the longest of their batch is a
-counter of its own before that of all reserved: blocks of changing sizes leave gaps that rows of one length do not. Kernels come first since they decide what a pass holds, whoever runs them.
-The first with 10 cases of 4 models is taken; if it is not the first of all, its f is raised to the largest r of those
-before it.
+counter of its own before that of all reserved: blocks of changing sizes leave gaps that rows of one length do not.
+Kernels come first since they decide what a pass holds, whoever runs them. The first with 10 cases of 4 models is taken;
+if it is not the first of all, its f is raised to the largest r of those before it.
 Weights: cases of one model resemble each other, so k of them count as the square root of k, between one and k. A family
 is the runs of one publisher: it weighs at most as much as all others of its group together. That shares the weight out
 anew; what the cases count for, and so how far into the tail f lies, stays.
@@ -41,9 +41,7 @@ OF_COUNTER = template("training.cases-counter", "any method with any framework")
 OF_RESERVED = template("training.cases-reserved", "what any training reserved, with rows of one length or of many")
 OF_KIND = template("training.cases-kind", "such runs")
 OF_DEVICE = template("training.cases-device", "the driver's readings of any training")
-UNCOMPARED = template(
-    "training.cases-uncompared", "{group}: its kernels were compared with no trace"
-)
+UNCOMPARED = template("training.cases-uncompared", "{group}: its kernels were compared with no trace")
 ENOUGH = template(
     "training.cases-enough",
     "95 % of {cases} measured cases ({group}; models: {models}, publishers: {families}) lie below",

@@ -2,8 +2,8 @@
 
 Legend: N tokens of a microbatch. Weights come in bf16 (FSDP gathers them so), the loss is of fp32 logits, which the
 training loop lets go before the backward pass; until June 2024 the model itself made them fp32, and the loop held them
-until its end (pull request 391, "del logits"): N x vocabulary x 4 more. Norms are written out in fp32, rotary positions are complex products of
-fp32, keys and values are repeated for every head, attention is flash's.
+until its end (pull request 391, "del logits"): N x vocabulary x 4 more. Norms are written out in fp32, rotary positions
+are complex products of fp32, keys and values are repeated for every head, attention is flash's.
 """
 
 from __future__ import annotations
