@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capienza.predict.calibration import ENOUGH_CASES, Calibration, Kind, Ratio, conformal
-from capienza.predict.training.groups import Behind, behind
+from capienza.predict.training.groups import Behind, behind, counter_of
+from capienza.recipe.recipe import Lengths
 
 PEAK = "training.allocated_peak"
 
@@ -121,6 +123,59 @@ def test_a_publisher_with_many_runs_does_not_outvote_the_others() -> None:
 def test_one_run_of_another_publisher_makes_many_cases_not_few() -> None:
     found = asked(kind("axolotl", "lora", [1.0] * 500, family="many"), kind("litgpt", "lora", [1.5], family="one"))
     assert found.value == 1.5
+
+
+def test_sharing_weight_out_anew_does_not_make_cases_fewer() -> None:
+    """60 models of one publisher, 20 of two others: one far case of 80 is more than the 5 % that may lie above."""
+    many = kind("ms-swift", "lora", [1.01] * 59 + [1.6], family="many")
+    others = kind("litgpt", "lora", [1.02] * 10, family="a"), kind("axolotl", "lora", [1.03] * 10, family="b")
+    found = asked(many, *others)
+    assert (found.value, found.weight) == (1.03, 80)
+    # Half the cases of the many: what the others weigh. 95 % of 81 / 80 of the weight lies below 1.03.
+    weights = [20 / 60] * 60 + [1.0] * 20
+    assert conformal([1.01] * 59 + [1.6] + [1.02] * 10 + [1.03] * 10, weights, 80) == 1.03
+
+
+def test_a_reading_of_few_models_takes_the_largest_of_all_readings() -> None:
+    rl = Kind(engine="agilerl", quantity="rl.training", ratios=tuple(Ratio(f"m{n}", 1 + n / 1000) for n in range(200)))
+    one = Kind(engine="megatron", quantity="multi_gpu.device_peak", ratios=(Ratio("opt", 1.01),) * 15)
+    found = behind(Calibration(kinds=(rl, one)), "megatron", "multi_gpu.device_peak")
+    assert found.value == 1.199
+    assert behind(Calibration(kinds=(rl, one)), "trl", "training.device_peak.lora").value < 1.199
+
+
+def test_reserved_memory_by_whether_lengths_change() -> None:
+    fixed = kind("torchtitan", "full", [1.01] * 20, counter="training.reserved_peak")
+    varied = kind("ms-swift", "full", [1.2] * 20, counter="training.reserved_varied")
+    both = Calibration(kinds=(fixed, varied))
+    assert behind(both, "pytorch", "training.reserved_peak.full").value == 1.01
+    assert behind(both, "pytorch", "training.reserved_varied.full").value == 1.2
+    # Neither alone is enough for these: all that any training reserved.
+    few = Calibration(kinds=(kind("torchtitan", "full", [1.01] * 3, counter="training.reserved_peak"), varied))
+    found = behind(few, "pytorch", "training.reserved_peak.full")
+    assert (code(found), found.cases, found.value) == ("reserved", 23, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("is_packed", "has_padding_mask", "mean_tokens", "counter"),
+    [
+        (True, True, None, "reserved_peak"),
+        (True, False, 300, "reserved_peak"),
+        (False, False, None, "reserved_peak"),
+        (False, True, None, "reserved_varied"),
+        (False, False, 300, "reserved_varied"),
+    ],
+)
+def test_lengths_change_where_rows_are_padded(
+    is_packed: bool, has_padding_mask: bool, mean_tokens: int | None, counter: str
+) -> None:
+    recipe = SimpleNamespace(
+        is_packed=is_packed,
+        has_padding_mask=has_padding_mask,
+        lengths=None if mean_tokens is None else Lengths(mean_tokens=mean_tokens),
+    )
+    assert counter_of("reserved_peak", recipe) == counter  # type: ignore[arg-type]
+    assert counter_of("allocated_peak", recipe) == "allocated_peak"  # type: ignore[arg-type]
 
 
 def test_cases_of_one_model_count_as_the_root_of_their_number() -> None:

@@ -3,7 +3,8 @@
 Legend: r = measured / expected of one calibration case; n cases. The ceiling factor that 95 % of new cases stay below
 is the k-th smallest r, k = ceil(0.95 (n + 1)) (split conformal prediction). With n < 19 there is no such case: the
 largest r is taken, and 2 / (n + 1) of their spread on top, so that few cases give a wide range. Cases may weigh less
-than one; n is the sum of their weights. Of trainings r is that of what lies above the weights (`training.groups`).
+than one: the factor is then the r that k / n of the weight lies below, n what the cases count for. Of trainings r is
+that of what lies above the weights (`training.groups`).
 `validate` leaves out the cases of the model that it predicts (`without`). No factor is below 1.
 The data are written by `capienza calibrate` from measured cases; nothing here is typed in.
 """
@@ -69,12 +70,16 @@ class Factor(msgspec.Struct, frozen=True):
     cases: int
 
 
-def conformal(values: Iterable[float], weights: Sequence[float] | None = None) -> float:
-    """The factor that 95 % of new cases stay below; never under 1. Without `weights` each case weighs 1."""
+def conformal(values: Iterable[float], weights: Sequence[float] | None = None, count: float | None = None) -> float:
+    """The factor that 95 % of new cases stay below; never under 1. Without `weights` each case weighs 1.
+
+    `count`: what the cases count for, where weights say only how they share it; else the sum of the weights.
+    """
     taken = list(values)
     ordered = sorted(zip(taken, weights or [1.0] * len(taken), strict=True))
-    count = sum(weight for _, weight in ordered)
-    needed = SHARE * (count + 1) - ROUNDING
+    total = sum(weight for _, weight in ordered)
+    count = total if count is None else count
+    needed = SHARE * (count + 1) / count * total - ROUNDING
     below = 0.0
     for value, weight in ordered:
         below += weight

@@ -25,6 +25,7 @@ from capienza.predict.training.answer import FROM_RECIPE, TrainingAnswer, answer
 from capienza.predict.training.base import base_of
 from capienza.predict.training.entries import exact
 from capienza.predict.training.ledger import phases_of
+from capienza.predict.training.parallel.titan_rank import is_titan
 from capienza.predict.training.scope import taken_for_granted
 from capienza.recipe.recipe import Recipe
 from capienza.validate.training_shared import shared_figures
@@ -67,7 +68,7 @@ def _figures(architecture: Architecture, recipe: Recipe, gpu: str) -> Figures:
             shared_figures(architecture, recipe, gpu),
             {},
             weights_bytes=base_of(architecture, recipe).weights_bytes / _shares(recipe),
-            is_compared=not taken_for_granted(architecture, recipe),
+            is_compared=is_titan(architecture, recipe) or not taken_for_granted(architecture, recipe),
         )
     answer = answer_of(architecture, recipe).on(gpu_facts(gpu))
     phases = {one.phase: one for one in counters_of(Ledger(entries=tuple(_entries(answer)), gpus=(DEVICE,)), DEVICE)}

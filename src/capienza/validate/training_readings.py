@@ -29,7 +29,7 @@ COUNTERS = {
 }
 
 
-PROSE = re.compile(r"prose|uses about|readme text")
+PROSE = re.compile(r"prose|uses about|readme text|header comment")
 STEPPED = re.compile(r"after optimizer step|after training")
 
 

@@ -45,6 +45,10 @@ NEAR_THE_CARD = template(
     "the device is {share} % full: there the allocator gives back what it keeps, and the reading shows no need",
 )
 PROSE = template("validate.training-prose", "the figure is a rounded one from a text, and may be the card's size")
+UNDER_HALF = template(
+    "validate.training-under-half",
+    "by its own count the case states less than half of what a run is told by ({completeness})",
+)
 SUSPICIOUS = template("validate.training-suspicious", "the case itself says that the figure is odd")
 OTHER_CARDS = template("validate.pipeline-cards", "what lies outside of PyTorch is not known for {gpu}")
 COMPILED = template("validate.training-compiled", "what a compiled program or one in fp8 holds is not predicted")

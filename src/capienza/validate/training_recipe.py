@@ -26,6 +26,7 @@ from capienza.recipe.recipe import (
 )
 from capienza.validate import training_reasons as reasons
 from capienza.validate import training_words as words
+from capienza.validate.titan_history import is_captured, is_early
 from capienza.validate.training_habits import Habit, Kernels, default_targets, habit_of, targets_of
 from capienza.validate.training_optimizer import training_optimizer
 from capienza.validate.training_spread import training_spread
@@ -88,7 +89,7 @@ def training_recipe(row: Row, family: str) -> Recipe:
         libraries=words.libraries(row.get("framework_version")),
         attention=cast("Any", _attention(row, habit, family, origins)),
         kernels=_kernels(row, habit),
-        is_compiled=row.get("compile") is True or words.text(row.get("compile")) == "true",
+        is_compiled=words.text(row.get("compile")) == "true" or is_captured(row),
         precision=precision,
         optimizer=_optimizer(row, habit, origins),
         checkpointing=checkpointing,
@@ -99,7 +100,7 @@ def training_recipe(row: Row, family: str) -> Recipe:
         parallel=parallel,
         preference=_preference(objective, method),
         lengths=_lengths(row, habit),
-        allocator="expandable_segments:True" if habit.is_expandable or "expandable" in _notes(row) else None,
+        allocator="expandable_segments:True" if _is_expandable(row, habit) else None,
         origins=tuple(origins),
     )
 
@@ -112,6 +113,10 @@ def _lengths(row: Row, habit: Habit) -> Lengths | None:
     if found is None or words.text(row.get("packed")) == "true":
         return None
     return Lengths(mean_tokens=int(found[1][:7]), drops_longer=habit.drops_longer)
+
+
+def _is_expandable(row: Row, habit: Habit) -> bool:
+    return (habit.is_expandable and not is_early(row)) or "expandable" in _notes(row)
 
 
 def _assume(origins: list[Origin], habit: Habit, field: str, value: object) -> None:
@@ -264,7 +269,7 @@ def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
         _assume(origins, habit, "loss.kind", loss.kind)
     if loss.kind == "full" and OWN_LOSS.search(words.text(row.get("model"))):
         return msgspec.structs.replace(loss, widens=False, shifts=True)
-    return loss
+    return msgspec.structs.replace(loss, keeps_outputs=True) if is_early(row) else loss
 
 
 def _accumulation(row: Row, habit: Habit, origins: list[Origin], rows: int) -> int:

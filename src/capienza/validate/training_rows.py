@@ -14,7 +14,7 @@ import msgspec
 
 from capienza.errors import InputError, Message
 from capienza.predict.calibration import shipped
-from capienza.predict.training.groups import behind
+from capienza.predict.training.groups import behind, counter_of
 from capienza.predict.training.trained import num_trained, trained_tensors
 from capienza.recipe.recipe import Recipe
 from capienza.validate import training_reasons as reasons
@@ -24,11 +24,14 @@ from capienza.validate.training_figures import Figures, figures
 from capienza.validate.training_model import training_model
 from capienza.validate.training_readings import readings
 from capienza.validate.training_recipe import training_recipe
-from capienza.validate.training_words import lora_of, text
+from capienza.validate.training_words import lora_of, number, text
 
 Row = Mapping[str, Any]
 NEARLY_FULL = 0.9
+HALF = 0.5
 WITHOUT_LENGTH = ("allocated_loaded", "allocated_adapted", "reserved_loaded", "device_loaded", "device_context")
+WITHOUT_PASS = (*WITHOUT_LENGTH, "allocated_after", "allocated_stepped")
+"""Kinds that hold nothing of a pass: whose kernels ran says nothing of them."""
 ABOVE_WEIGHTS = ("allocated_peak",)
 """Kinds whose errors grow with what lies above the weights (decision 0016)."""
 LIKE = {"reserved_first": "reserved_peak"} | dict.fromkeys(
@@ -130,7 +133,7 @@ def _scored(case: Case, kind: str, measured: float | None, against: Message | No
         ceiling=expected,
         is_assumed=bool(assumed),
         fixed=min(case.found.weights_bytes, expected) if kind in ABOVE_WEIGHTS else 0.0,
-        is_uncompared=not case.found.is_compared,
+        is_uncompared=not case.found.is_compared and kind not in WITHOUT_PASS,
     )
     odd = _odd(case.row, kind, measured)
     if odd is not None:
@@ -143,6 +146,9 @@ def _odd(row: Row, kind: str, measured: float | None) -> Message | None:
     notes = text(row.get("notes"))
     if "suspicious" in notes or "suspect" in notes or "reference cycles" in notes:
         return reasons.SUSPICIOUS()
+    completeness = number(row.get("completeness"))
+    if completeness is not None and completeness < HALF:
+        return reasons.UNDER_HALF(completeness=completeness)
     if kind == "device_peak" and measured is not None:
         capacity = capacity_of(row)
         if capacity is not None and measured >= NEARLY_FULL * capacity.total_bytes:
@@ -177,7 +183,7 @@ def _most_bytes(case: Case, entry: Scored, context: float) -> float:
             factor = behind(
                 shipped(),
                 entry.engine,
-                entry.kind.replace("oom", kind),
+                entry.kind.replace("oom", _calibrated_with(kind, case.recipe)),
                 kernels=entry.kernels,
                 is_assumed=not found.is_compared,
                 without_model=entry.model,
@@ -200,7 +206,12 @@ def _entry(case: Case, kind: str, measured: float | str | None, reason: Message 
         measured=measured,
         status="skipped",
         reason=str(reason or ""),
-        kind=f"training.{LIKE.get(kind, kind)}.{recipe.method if recipe is not None else '?'}",
+        kind=f"training.{_calibrated_with(kind, recipe)}.{recipe.method if recipe is not None else '?'}",
         family=family_of(row),
         kernels=recipe.kernels if recipe is not None else "",
     )
+
+
+def _calibrated_with(kind: str, recipe: Recipe | None) -> str:
+    like = LIKE.get(kind, kind)
+    return like if recipe is None else counter_of(like, recipe)

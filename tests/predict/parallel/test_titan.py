@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from capienza.allocator.events import ALLOC, FREE
 from capienza.allocator.replay import replay
@@ -50,6 +51,43 @@ def test_a_layer_leaves_what_its_checkpointing_keeps() -> None:
     assert sum(alive.values()) == 8192 * (2 * (4 * 4096 + 1024 + 14336) + 4 * 32)
     # The batch, and the number that the loss's gradient is.
     assert len(left_over(passages)) == 3
+
+
+def held_bytes(passages) -> int:
+    """The most that the parts hold together, by summing up sizes."""
+    sizes, most, held = {}, 0, 0
+    for one in passages:
+        for code, block, size, _ in one.events:
+            if code == ALLOC:
+                sizes[block] = size
+                held += size
+            elif code == FREE:
+                held -= sizes.pop(block)
+            most = max(most, held)
+    return most
+
+
+def test_logits_that_the_loop_holds_stay_in_fp32_while_layers_go_back() -> None:
+    usual = {"rows": 1, "tokens": 512, "checkpointing": "full"}
+    let_go = llama_passages(LLAMA_3_8B, **usual)
+    kept = llama_passages(LLAMA_3_8B, **usual, keeps_logits=True)
+    assert len(left_over(kept)) == len(left_over(let_go)) + 1
+    # Of a short row the gradients of all layers are most: they and the logits, tokens x words x 4.
+    assert held_bytes(kept) - held_bytes(let_go) == 512 * 128256 * 4
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
+def test_tensor_ranks_share_what_they_hold(checkpointing: str) -> None:
+    usual = {"rows": 1, "tokens": 2048, "checkpointing": checkpointing}
+    alone = structs.replace(LLAMA_3_8B, layers=4)
+    held = [held_bytes(llama_passages(structs.replace(alone, tensor_ranks=ranks), **usual)) for ranks in (1, 2, 4, 8)]
+    assert held == sorted(held, reverse=True)
+    for ranks, one in zip((2, 4, 8), held[1:], strict=True):
+        # The gathered rows are whole on each, everything else is a share.
+        assert held[0] / ranks <= one < held[0]
+        shapes = structs.replace(alone, tensor_ranks=ranks).layer_shapes
+        shared = sum(rows * columns for rows, columns in shapes.values() if rows > 1) * ranks
+        assert shared == sum(rows * columns for rows, columns in alone.layer_shapes.values() if rows > 1)
 
 
 def test_a_gradient_that_is_given_back_is_no_gradient() -> None:

@@ -24,7 +24,7 @@ from capienza.ledger.phase import Phase
 from capienza.predict.calibration import shipped
 from capienza.predict.training import texts
 from capienza.predict.training.entries import Phases, estimated
-from capienza.predict.training.groups import Behind, behind
+from capienza.predict.training.groups import Behind, behind, counter_of
 from capienza.recipe.recipe import Recipe
 from capienza.units import Range
 
@@ -38,7 +38,7 @@ def factor_of(counter: str, recipe: Recipe, is_assumed: bool) -> Behind:
     preference = recipe.preference
     if counter == DEVICE and preference is not None and preference.rollout == "vllm_colocate":
         return behind(shipped(), recipe.framework, "rl.training", is_assumed=is_assumed)
-    quantity = f"training.{counter}.{recipe.method}"
+    quantity = f"training.{counter_of(counter, recipe)}.{recipe.method}"
     return behind(shipped(), recipe.framework, quantity, kernels=recipe.kernels, is_assumed=is_assumed)
 
 

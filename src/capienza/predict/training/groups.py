@@ -7,12 +7,16 @@ is what is allocated at most, else 0.
     A ceiling is w + f (e - w), f the r that 95 % of the cases of a group stay below (`predict.calibration`).
 
 Groups: framework, kernels and method; framework and kernels; kernels and method; kernels; framework and method;
-framework; method; all cases of the counter. Kernels come first since they decide what a pass holds, whoever runs them.
-The first with 10 cases of 4 models is taken; if it is not the first of all, its f is raised to the largest r of those
-before it.
+framework; method; all cases of the counter. What is reserved by rows that are padded to the longest of their batch is a
+counter of its own before that of all reserved: blocks of changing sizes leave gaps that rows of one length do not.
+Kernels come first since they decide what a pass holds, whoever runs them. The first with 10 cases of 4 models is taken;
+if it is not the first of all, its f is raised to the largest r of those before it.
 Weights: cases of one model resemble each other, so k of them count as the square root of k, between one and k. A family
-is the runs of one publisher: it weighs at most as much as all others of its group together.
-A training whose kernels were compared with no trace takes the largest f of all its groups.
+is the runs of one publisher: it weighs at most as much as all others of its group together. That shares the weight out
+anew; what the cases count for, and so how far into the tail f lies, stays.
+A training whose kernels were compared with no trace takes the widest group too: what stands behind kernels that are
+known says little of them. A kind of readings with less than 4 models takes the largest r of the wider group: it has not
+seen how models differ.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import msgspec
 
 from capienza.errors import Message, template
 from capienza.predict.calibration import ENOUGH_CASES, NO_CASES_FACTOR, Calibration, Kind, conformal
+from capienza.recipe.recipe import Recipe
 
 OWN_KERNELS = template("training.cases-own-kernels", "{method} with {framework} and kernels of {kernels}")
 OF_KERNELS = template("training.cases-kernels", "trainings with {framework} and kernels of {kernels}")
@@ -33,11 +38,10 @@ OWN = template("training.cases-own", "{method} with {framework}")
 OF_FRAMEWORK = template("training.cases-framework", "trainings with {framework}")
 OF_METHOD = template("training.cases-method", "{method} with any framework")
 OF_COUNTER = template("training.cases-counter", "any method with any framework")
+OF_RESERVED = template("training.cases-reserved", "what any training reserved, with rows of one length or of many")
 OF_KIND = template("training.cases-kind", "such runs")
 OF_DEVICE = template("training.cases-device", "the driver's readings of any training")
-UNCOMPARED = template(
-    "training.cases-uncompared", "{group}, of all groups the widest: its kernels were compared with no trace"
-)
+UNCOMPARED = template("training.cases-uncompared", "{group}: its kernels were compared with no trace")
 ENOUGH = template(
     "training.cases-enough",
     "95 % of {cases} measured cases ({group}; models: {models}, publishers: {families}) lie below",
@@ -52,6 +56,8 @@ FEW = template(
 LEAST_CASES, LEAST_MODELS = 10, 4
 DEVICE_READINGS = ("training.device_peak", "rl.training", "rl.generation", "multi_gpu.device_peak")
 """Kinds of one counter, the driver's, by whom they were read."""
+FIXED, VARIED = "reserved_peak", "reserved_varied"
+RESERVED_PEAKS = (f"training.{FIXED}", f"training.{VARIED}")
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -97,6 +103,11 @@ class Group(msgspec.Struct, frozen=True):
     framework: str = ""
     kernels: str = ""
 
+    @property
+    def is_widest(self) -> bool:
+        """All cases of a counter, or of several."""
+        return not self.framework and not self.kernels and all(one.count(".") == 1 for one in self.quantities)
+
     def holds(self, kind: Kind) -> bool:
         """Is it one of the group's?"""
         is_own = self.framework in ("", kind.engine) and self.kernels in ("", kind.kernels)
@@ -120,8 +131,16 @@ def groups_of(framework: str, quantity: str, kernels: str = "") -> Iterator[Grou
     yield Group(OF_FRAMEWORK(framework=framework), (counter,), framework)
     yield Group(OF_METHOD(method=method), (quantity,))
     yield Group(OF_COUNTER(), (counter,))
+    if counter in RESERVED_PEAKS:
+        yield Group(OF_RESERVED(), RESERVED_PEAKS)
     if counter in DEVICE_READINGS:
         yield Group(OF_DEVICE(), DEVICE_READINGS)
+
+
+def counter_of(peak: str, recipe: Recipe) -> str:
+    """The counter that a peak is calibrated with: what is reserved, by whether the lengths of batches change."""
+    is_varied = not recipe.is_packed and (recipe.lengths is not None or recipe.has_padding_mask)
+    return VARIED if peak == FIXED and is_varied else peak
 
 
 def behind(
@@ -138,8 +157,10 @@ def behind(
 
     `without_...` leaves out the cases of a model or family, to be scored on what the calibration does not know.
     """
-    found, least = Behind(NO_CASES_FACTOR), 1.0
-    for group in groups_of(framework, quantity, kernels):
+    first, *_ = groups = tuple(groups_of(framework, quantity, kernels))
+    has_method = quantity.count(".") > 1
+    found, least, taken = Behind(NO_CASES_FACTOR), 1.0, 0.0
+    for group in groups:
         cases = [
             Case(ratio.value, ratio.model, kind.family)
             for kind in calibration.kinds
@@ -147,38 +168,38 @@ def behind(
             for ratio in kind.ratios
             if ratio.model != without_model
         ]
-        if not cases:
+        if not cases or (taken and not group.is_widest):
             continue
-        one = _of(cases, group.name)
-        if not is_assumed or not found.cases or one.value > found.value:
-            found = msgspec.structs.replace(one, is_assumed=is_assumed)
-        if one.is_enough and not is_assumed:
-            break
-        least = max(least, max(case.value for case in cases))
-    return msgspec.structs.replace(found, value=max(found.value, least))
+        found = _of(cases, group.name)
+        if found.is_enough and (has_method or group is first):
+            taken = taken or max(found.value, least)
+            if not is_assumed:
+                break
+        if not taken:
+            least = max(least, max(case.value for case in cases))
+    return msgspec.structs.replace(found, value=max(found.value, taken or least), is_assumed=is_assumed)
 
 
 def _of(cases: Sequence[Case], name: Message) -> Behind:
-    weights = _weights(cases)
+    of_model = Counter(case.model for case in cases)
+    own = [of_model[case.model] ** -0.5 for case in cases]
     return Behind(
-        conformal([case.value for case in cases], weights),
+        conformal([case.value for case in cases], _shared(cases, own), sum(own)),
         cases=len(cases),
-        models=len({case.model for case in cases}),
+        models=len(of_model),
         families=len({case.family for case in cases}),
-        weight=sum(weights),
+        weight=sum(own),
         group=name,
     )
 
 
-def _weights(cases: Sequence[Case]) -> list[float]:
-    """What each case weighs; a family alone in its group weighs whole, and what weighs 19 is not made less."""
-    of_model = Counter(case.model for case in cases)
-    own: dict[str, float] = {}
-    for case in cases:
-        own[case.family] = own.get(case.family, 0.0) + of_model[case.model] ** -0.5
-    total = sum(own.values())
-    shares = {
-        family: 1.0 if len(own) == 1 else min(1.0, max(total - weight, ENOUGH_CASES - total + weight) / weight)
-        for family, weight in own.items()
-    }
-    return [of_model[case.model] ** -0.5 * shares[case.family] for case in cases]
+def _shared(cases: Sequence[Case], own: Sequence[float]) -> list[float]:
+    """The weights with each family's cut to those of all others; a family alone in its group weighs whole."""
+    of_family: dict[str, float] = {}
+    for case, weight in zip(cases, own, strict=True):
+        of_family[case.family] = of_family.get(case.family, 0.0) + weight
+    if len(of_family) == 1:
+        return list(own)
+    total = sum(of_family.values())
+    shares = {family: min(1.0, (total - weight) / weight) for family, weight in of_family.items()}
+    return [weight * shares[case.family] for case, weight in zip(cases, own, strict=True)]

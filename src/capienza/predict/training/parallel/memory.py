@@ -18,6 +18,7 @@ from capienza.predict.training.parallel.composition import Composition, composit
 from capienza.predict.training.parallel.materialised import load_bytes, saving_bytes
 from capienza.predict.training.parallel.program import GRADIENTS, WHOLE_GRADIENTS
 from capienza.predict.training.parallel.rank import inputs_bytes, rank_of
+from capienza.predict.training.parallel.titan_rank import is_titan
 from capienza.predict.training.parallel.units import Unit, Weight, share
 from capienza.predict.training.runtime import WORKSPACES, workspaces_bytes
 from capienza.predict.training.scope import taken_for_granted
@@ -105,7 +106,7 @@ def _found(architecture: Architecture, recipe: Recipe, scheme: Scheme | None, co
         inputs_bytes=inputs_bytes(rank, recipe),
         after_bytes=held[Phase.CHECKPOINT].total_bytes + rank.shared.beside_bytes + inputs_bytes(rank, recipe),
         offloaded_bytes=offloaded_bytes(recipe, model.units),
-        assumed=taken_for_granted(architecture, recipe),
+        assumed=() if is_titan(architecture, recipe) else taken_for_granted(architecture, recipe),
     )
 
 

@@ -1,8 +1,9 @@
 """torchtitan's Llama, one microbatch of one rank, as parts of a step (torchtitan/models/llama/model.py, early 2025).
 
 Legend: N tokens of a microbatch. Weights come in bf16 (FSDP gathers them so), the loss is of fp32 logits, which the
-training loop lets go before the backward pass. Norms are written out in fp32, rotary positions are complex products of
-fp32, keys and values are repeated for every head, attention is flash's.
+training loop lets go before the backward pass; until June 2024 the model itself made them fp32, and the loop held them
+until its end (pull request 391, "del logits"): N x vocabulary x 4 more. Norms are written out in fp32, rotary positions
+are complex products of fp32, keys and values are repeated for every head, attention is flash's.
 """
 
 from __future__ import annotations
@@ -72,9 +73,18 @@ def llama_units(model: Llama, element_bytes: int = FP32) -> Model:
 
 
 def llama_passages(
-    model: Llama, *, rows: int, tokens: int, checkpointing: Checkpointing, loss_chunks: int = 1
+    model: Llama,
+    *,
+    rows: int,
+    tokens: int,
+    checkpointing: Checkpointing,
+    loss_chunks: int = 1,
+    keeps_logits: bool = False,
 ) -> list[Passage]:
-    """Forward and backward of a microbatch of `rows` sequences. `loss_chunks`: the loss goes over so many parts."""
+    """Forward and backward of a microbatch of `rows` sequences. `loss_chunks`: the loss goes over so many parts.
+
+    `keeps_logits`: in fp32, from the forward pass to the end of the backward pass.
+    """
     tape = Tape()
     ranks = model.tensor_ranks
     tape.segment(("forward", "entry"))
@@ -90,7 +100,8 @@ def llama_passages(
     state = _gathered(tape, state, ranks)
     logits = _product(tape, state, Weight(*model.table_shape, BF16, trained=True))
     del state
-    loss = _loss(tape, logits, loss_chunks)
+    held = cast(tape, logits, FP32) if keeps_logits else None
+    loss = _loss(tape, logits if held is None else held, loss_chunks)
     del logits
     tape.segment(("backward", "exit"))
     edge = loss.edge

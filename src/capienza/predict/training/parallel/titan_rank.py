@@ -59,6 +59,7 @@ def titan_rank(architecture: Architecture, recipe: Recipe, workspace_bytes: int)
         tokens=recipe.tokens,
         checkpointing=checkpointing,
         loss_chunks=LOSS_CHUNKS if recipe.loss.kind == "chunked" else 1,
+        keeps_logits=recipe.loss.keeps_outputs,
     )
     model = llama_units(llama)
     return fsdp2(model, plan), fsdp2_program(passages, model, plan, workspace_bytes=workspace_bytes), model
