@@ -38,7 +38,7 @@ def made(folder: Path, count: int, *, is_harness: bool) -> list[str]:
     with corpus.open("w") as file:
         for n in range(count):
             prompt = f"Question {n} of a document: which of the four answers is right, and why is it so?"
-            row = {"id": f"q{n}", "cluster": f"d{n // 5}", "prompt": prompt, "expected": LABELS[n % 4]}
+            row = {"id": f"t/{n}", "cluster": f"d{n // 5}", "prompt": prompt, "expected": LABELS[n % 4]}
             file.write(json.dumps({**row, "choices": LABELS}) + "\n")
     metrics = [
         PlannedMetric(name="exact_match", kind="exact_match", max_regression=Decimal("0.03")),
@@ -53,7 +53,7 @@ def made(folder: Path, count: int, *, is_harness: bool) -> list[str]:
             corpus=PlannedCorpus(
                 name=corpus.name,
                 sha256=digest(str(corpus)),
-                items=tuple((f"q{n}", f"d{n // 5}") for n in range(count)),
+                items=tuple((f"t/{n}", f"d{n // 5}") for n in range(count)),
             ),
             reference=Answering(model="m", weight_format="bf16"),
             candidate=Answering(model="m", weight_format="int4"),
@@ -81,7 +81,7 @@ def _arm(folder: Path, plan: QualityPlan, arm: str, count: int, *, is_harness: b
 
         file.write(msgspec.json.encode(header) + b"\n")
         for n, is_wrong, logprob in rows:
-            row = {"item": f"q{n}", "output": LABELS[(n + is_wrong) % 4], "finish_reason": "stop"}
+            row = {"item": f"t/{n}", "output": LABELS[(n + is_wrong) % 4], "finish_reason": "stop"}
             line = {**row, "prompt_tokens": 30, "output_tokens": 1, "logprob": logprob}
             file.write(json.dumps(line).encode() + b"\n")
     return str(path)

@@ -36,13 +36,13 @@ UNKNOWN_ITEM = template(
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line: plan, arm, what was asked, and when it began."""
+    """The first line: plan, arm, what was asked, and when it began (None: not known, in a log of another tool)."""
 
     schema: str = SCHEMA
     plan: str
     arm: Arm
     target: str
-    date: datetime.datetime
+    date: datetime.datetime | None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,12 +67,22 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers of one arm by item; `findings` says what was cut off."""
+    """The answers of one arm by item; `findings` says what was noticed in reading.
+
+    `tool` wrote them. Of a log of another tool, `given` holds the figures that it took itself, by metric and item;
+    `marks` a digest of each item's question and target; `settings` what it was set to, by name; `doubts` what keeps
+    these outputs from counting.
+    """
 
     file: str
     header: Header
     by_item: dict[str, Answer]
     findings: tuple[Message, ...] = ()
+    tool: str = "capienza"
+    given: dict[str, dict[str, float]] = {}
+    marks: dict[str, bytes] = {}
+    settings: dict[str, str] = {}
+    doubts: tuple[Message, ...] = ()
 
 
 def read_answers(path: str) -> Answers:
