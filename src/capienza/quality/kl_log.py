@@ -1,8 +1,8 @@
-"""Reads what llama.cpp's `llama-perplexity --kl-divergence` prints: how far the candidate's distributions are from the
-reference's, over a text of its own. It may raise an alarm, and admits nothing.
+"""Reads what llama.cpp's `llama-perplexity --kl-divergence` prints; it may raise an alarm, and admits nothing.
 
+The print says how far the candidate's distributions are from the reference's, over a text of its own.
 Lines that are read (tools/perplexity/perplexity.cpp, kl_divergence):
-  a line for each chunk: number, PPL, ln(PPL(Q)/PPL(base)), KL divergence, RMS of dp, same top p, each with its +- error;
+  a line for each chunk: number, PPL, ln(PPL(Q)/PPL(base)), KL divergence, RMS of dp, same top p, each with its error;
   each figure is that of all chunks up to this one
   "Mean    KLD:", "Maximum KLD:", "99.9%   KLD:" and the like, "Median  KLD:", "Minimum KLD:"
   "Mean PPL(Q)", "Mean PPL(base)", "Mean PPL(Q)/PPL(base)", "RMS dp", "Same top p:"

@@ -27,7 +27,7 @@ _MODEL_SETTINGS = ("metadata",)
 
 NO_RESULTS = template(
     "quality.no-results-file",
-    "{arm}: beside the log lies no file of results of the same date, so its task version and when it began are not known",
+    "{arm}: beside the log lies no file of results of its date, so task version and begin of the run are not known",
     "lay the results_DATE.json that lm_eval wrote beside samples_TASK_DATE.jsonl, under its own name",
 )
 BAD_RESULTS = template(

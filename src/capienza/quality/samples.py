@@ -41,7 +41,7 @@ _SHARED = {"choice": "acc", "exact_match": "exact_match"}
 NOT_A_SAMPLE = template(
     "quality.not-a-sample",
     "the line is no sample of lm-evaluation-harness: {problem}",
-    "give the samples_TASK_DATE.jsonl that lm_eval --log_samples writes, as it was written; versions from 0.4.2 are read",
+    "give the samples_TASK_DATE.jsonl that lm_eval --log_samples writes, unchanged; 0.4.2 and later are read",
 )
 SEVERAL_ANSWERS = template(
     "quality.sample-with-repeats",
