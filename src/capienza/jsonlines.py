@@ -59,7 +59,7 @@ STARTS: dict[bytes, tuple[Template, str]] = {
 """How a file begins that is no plain UTF-8 text."""
 Row = dict[str, Any]
 _WRITTEN_OTHERWISE = re.compile(rb'"[ \t\r\n]+:|\\u00(?:22|3[aA])')
-"""A colon apart from its key, or a quote or colon that is escaped: then counting shows nothing."""
+_HINTS = (b'" ', b'"\t', b'"\r', b'"\n', b"\\u00")
 _ENDLESS = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\b")
 
 
@@ -121,10 +121,15 @@ def _problem(error: Exception, line: bytes) -> Parameter:
     return AT_BYTE(byte=int(byte[1])) if byte else UNREADABLE
 
 
+def _is_written_otherwise(line: bytes) -> bool:
+    """May the line have a colon apart from its key, or a quote or colon that is escaped?"""
+    return any(hint in line for hint in _HINTS) and _WRITTEN_OTHERWISE.search(line) is not None
+
+
 def _check_keys(line: bytes, row: Row, place: Place) -> None:
     """Raises `InputError` for a key that an object of the line has twice: nothing says which value is meant."""
     # Written anew, the line has a `":` for each key that was kept: as many before, and no key was dropped.
-    if line.count(b'":') == msgspec.json.encode(row).count(b'":') and not _WRITTEN_OTHERWISE.search(line):
+    if line.count(b'":') == msgspec.json.encode(row).count(b'":') and not _is_written_otherwise(line):
         return
 
     def once(pairs: list[tuple[str, Any]]) -> None:

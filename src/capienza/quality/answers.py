@@ -7,12 +7,13 @@ a last line without its end is cut off, and said.
 from __future__ import annotations
 
 import datetime
+import math
 import os
 from pathlib import Path
 
 import msgspec
 
-from capienza.errors import InputError, InputErrors, Message, Place, shortened, template
+from capienza.errors import InputError, InputErrors, Message, Place, phrase, shortened, template
 from capienza.jsonlines import read_objects
 from capienza.quality.plan import Arm
 
@@ -33,6 +34,19 @@ ANSWERED_TWICE = template(
 UNKNOWN_ITEM = template(
     "quality.unknown-item", "the plan has no item {id}", "give the outputs that were made under this plan"
 )
+
+
+BAD_FIGURE = template(
+    "quality.impossible-figure",
+    "{name} of item {id} is {found}; it is {accepted}",
+    "the logits behind it are broken, or it is a figure of another kind; collect the outputs again",
+)
+_FIGURES = {
+    "logprob": (-math.inf, 0.0, phrase("a number of at most 0")),
+    "kl": (0.0, math.inf, phrase("a number of at least 0")),
+    "same_top": (0.0, 1.0, phrase("a share from 0 to 1")),
+}
+_ROUNDING = 1e-6
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +122,9 @@ def read_answers(path: str) -> Answers:
             problems.append(InputError(NOT_AN_ANSWER(problem=str(error)[:200]), place))
         else:
             if answer.item in lines:
-                message = ANSWERED_TWICE(id=shortened(answer.item), line=lines[answer.item])
+                twice = ANSWERED_TWICE(id=shortened(answer.item), line=lines[answer.item])
+                problems.append(InputError(twice, place))
+            elif message := impossible(answer):
                 problems.append(InputError(message, place))
             lines.setdefault(answer.item, number)
             found.setdefault(answer.item, answer)
@@ -119,6 +135,15 @@ def read_answers(path: str) -> Answers:
     if header is None:
         raise InputError(NO_HEADER(), Place(path))
     return Answers(file=path, header=header, by_item=found)
+
+
+def impossible(answer: Answer) -> Message | None:
+    """What is said of a log-probability above 0, a negative KL or a share above 1; None where there is none."""
+    for name, (least, most, accepted) in _FIGURES.items():
+        found = getattr(answer, name)
+        if found is not None and not (least - _ROUNDING <= found <= most + _ROUNDING and math.isfinite(found)):
+            return BAD_FIGURE(name=name, id=shortened(answer.item, 60), found=f"{found:g}", accepted=accepted)
+    return None
 
 
 def _header(row: object, place: Place) -> Header:

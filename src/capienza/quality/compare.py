@@ -23,7 +23,7 @@ from capienza.quality.kl_log import KlLog
 from capienza.quality.pairs import figures
 from capienza.quality.plan import ALARMS, ARMS, Arm, QualityPlan
 from capienza.quality.tango import Interval
-from capienza.quality.verdict import Result, judge
+from capienza.quality.verdict import Result, judge, repeats
 
 Word = Literal["satisfied", "violated", "unknown", "no_alarm", "insufficient"]
 LENGTH = "length"
@@ -210,7 +210,7 @@ def _control_doubts(controls: Mapping[Arm, tuple[Result, ...]]) -> tuple[Message
     """The gate as a whole has to pass the reference again, and to stop the harmed candidate by one metric at least."""
     doubts = [NO_CONTROL(arm=arm) for arm in CONTROLS if arm not in controls]
     again = [result for result in controls.get("reference_again", ()) if result.kind not in ALARMS]
-    doubts += [NOT_SAME(metric=each.metric, state=each.state) for each in again if each.state != "satisfied"]
+    doubts += [NOT_SAME(metric=each.metric, state=each.state) for each in again if not repeats(each)]
     harmed = controls.get("harmed", ())
     if harmed and all(result.state != "violated" for result in harmed):
         states = ", ".join(f"{result.metric}: {result.state}" for result in harmed)

@@ -157,7 +157,9 @@ def _apart(running: list[float]) -> tuple[float, ...]:
     if not all(map(math.isfinite, running)):
         return ()
     before = [0.0, *running[:-1]]
-    return tuple(k * mean - (k - 1) * last for k, (mean, last) in enumerate(zip(running, before, strict=True), start=1))
+    return tuple(
+        k * mean - (k - 1) * last for k, (mean, last) in enumerate(zip(running, before, strict=False), start=1)
+    )
 
 
 def _pair(found: tuple[float, ...] | None, over: float = 1) -> tuple[float, float] | None:

@@ -56,7 +56,7 @@ ACROSS = template(
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one comparison; shares and differences are plain numbers, not per cent.
 
-    `gain` and `loss`: items that only the candidate, or only the reference, has right. `mcnemar`: the exact two-sided
+    `differing`: items whose two figures are not the same. `gain` and `loss`: items that only the candidate, or only the reference, has right. `mcnemar`: the exact two-sided
     p-value, for description. `own`: the interval of the candidate's own mean.
     """
 
@@ -73,10 +73,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     interval: Interval | None = None
     own: Interval | None = None
     design_effect: float = 1.0
+    differing: int | None = None
     gain: int | None = None
     loss: int | None = None
     mcnemar: float | None = None
     reasons: tuple[Message, ...] = ()
+
+
+def repeats(result: Result) -> bool:
+    """Did the reference repeat itself? Where not one item differs it did, though no interval can be drawn of that."""
+    is_without_interval = all(reason.code == NO_INTERVAL.code for reason in result.reasons)
+    return result.state == "satisfied" or (result.state == "unknown" and result.differing == 0 and is_without_interval)
 
 
 def judge(
@@ -131,6 +138,7 @@ def _measured(result: Result, metric: PlannedMetric, pairs: Pairs, alpha: float,
         reference=math.fsum(pairs.reference) / count,
         candidate=math.fsum(pairs.candidate) / count,
         difference=math.fsum(differences) / count,
+        differing=sum(each != 0 for each in differences),
     )
     if metric.kind in BINARY:
         return _counted(result, pairs, differences, alpha)
