@@ -114,7 +114,7 @@ def test_it_alarms_and_never_admits(tmp_path: Path, kl: list[float], top: list[f
         for arm in ("reference", "reference_again", "candidate", "harmed")
     }  # type: ignore[arg-type]
     log = read_kl_log(_file(tmp_path, printed(kl, top)))
-    found = compare(plan, corpus, arms, kl_log=log)  # type: ignore[arg-type]
+    found = compare(plan, corpus, arms, kl_log=log)
     assert not found.doubts
     assert (found.words["kl"], found.words["same_top"]) == words
     assert found.words["numeric"] == "satisfied"

@@ -6,7 +6,7 @@ import copy
 import datetime
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ def _written(folder: Path, rows: list[Row], **results: object) -> str:
     return str(path)
 
 
-def _compared(folder: Path, plan: QualityPlan, files: dict[str, str | None]) -> Any:
+def _compared(folder: Path, plan: QualityPlan, files: Mapping[str, str | None]) -> Any:
     write_plan(plan, folder / "plan.json")
     return quality_compare(
         folder / "plan.json",
@@ -143,7 +143,7 @@ def test_multiple_choice_is_judged_by_the_likeliest_choice(tmp_path: Path, wrong
 
 def test_generations_are_judged_from_what_the_model_said_and_by_one_filter(tmp_path: Path) -> None:
     plan = plan_for(_corpus(tmp_path, is_choice=False), NUMERIC, STRICT)
-    arms = {}
+    arms: dict[str, str] = {}
     for arm, bad in {"reference": 0, "reference_again": 0, "candidate": 2, "harmed": 100}.items():
         rows = [
             row

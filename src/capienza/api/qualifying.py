@@ -26,6 +26,7 @@ from capienza.quality.corpus import Corpus, digest, read_corpus
 from capienza.quality.freeze import NO_QUALITY, NOT_STATED, plan_of
 from capienza.quality.kl_log import read_kl_log
 from capienza.quality.lint import Lint, lint
+from capienza.quality.logprobs import missing
 from capienza.quality.outputs import read_outputs
 from capienza.quality.plan import Answering, Arm, QualityPlan, frozen, read_plan, write_plan
 from capienza.quality.records import PLAN_FILE, plan_record, result_record
@@ -182,6 +183,8 @@ def quality_run(
         found = collect(
             read, header, path, lambda items: ask_command(frozen_plan, target, items, concurrency, seconds), told
         )
+    if message := missing(frozen_plan, found.answers):
+        found = msgspec.structs.replace(found, findings=(*found.findings, message))
     return Ran(plan=frozen_plan, arm=arm, path=path, collected=found)
 
 

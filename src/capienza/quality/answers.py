@@ -60,7 +60,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer. `refused` holds the server's own word for not answering; there is no output then."""
+    """One answer. `refused` holds the server's own word for not answering; there is no output then.
+
+    `top`: the likeliest tokens at the first place of the output, with their log-probabilities.
+    """
 
     item: str
     output: str | None = None
@@ -70,6 +73,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     logprob: float | None = None
     kl: float | None = None
     same_top: float | None = None
+    top: dict[str, float] | None = None
     refused: str | None = None
     attempts: int = 1
     is_prompt_cut: bool = False
@@ -139,8 +143,10 @@ def read_answers(path: str) -> Answers:
 
 def impossible(answer: Answer) -> Message | None:
     """What is said of a log-probability above 0, a negative KL or a share above 1; None where there is none."""
-    for name, (least, most, accepted) in _FIGURES.items():
-        found = getattr(answer, name)
+    given = [*((name, getattr(answer, name)) for name in _FIGURES)]
+    given += [("logprob", value) for value in (answer.top or {}).values()]
+    for name, found in given:
+        least, most, accepted = _FIGURES[name]
         if found is not None and not (least - _ROUNDING <= found <= most + _ROUNDING and math.isfinite(found)):
             return BAD_FIGURE(name=name, id=shortened(answer.item, 60), found=f"{found:g}", accepted=accepted)
     return None

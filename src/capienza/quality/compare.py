@@ -20,6 +20,7 @@ from capienza.quality.answers import UNKNOWN_ITEM, Answers
 from capienza.quality.collect import check_corpus
 from capienza.quality.corpus import Corpus
 from capienza.quality.kl_log import KlLog
+from capienza.quality.logprobs import with_distances
 from capienza.quality.pairs import figures
 from capienza.quality.plan import ALARMS, ARMS, Arm, QualityPlan
 from capienza.quality.tango import Interval
@@ -126,6 +127,7 @@ def compare(
     check_corpus(plan, corpus)
     _check_arms(plan, arms)
     check_alike(arms)
+    arms = with_distances(arms)
     alpha, seed = float(plan.alpha), int(plan.id[:8], 16)
     reference = arms["reference"]
     ours = {metric.name: figures(metric, corpus, reference) for metric in plan.metrics}

@@ -56,8 +56,9 @@ ACROSS = template(
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one comparison; shares and differences are plain numbers, not per cent.
 
-    `differing`: items whose two figures are not the same. `gain` and `loss`: items that only the candidate, or only the reference, has right. `mcnemar`: the exact two-sided
-    p-value, for description. `own`: the interval of the candidate's own mean.
+    `differing`: items with two different figures. `gain` and `loss`: items that only the candidate, or only the
+    reference, has right. `mcnemar`: the exact two-sided p-value, for description. `own`: the interval of the
+    candidate's own mean.
     """
 
     metric: str
