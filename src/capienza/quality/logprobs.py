@@ -1,4 +1,4 @@
-"""Log-probabilities that a server gives with its answer, and what two arms' say of each other.
+"""Log-probabilities that a server gives with its answer, and what those of two arms say of each other.
 
 Only the first token of an answer is taken: there both arms have read the same, and after it each its own words. A
 server gives the k likeliest tokens and no more.
@@ -7,7 +7,7 @@ Legend, for the tokens S that both arms list, with probabilities p of the refere
   r, s   what is left of each, 1 - sum of p over S, 1 - sum of q over S
   KL'    sum over S of p ln(p / q) + r ln(r / s), taking all other tokens together as one
 Taking outcomes together never raises KL (T. Cover and J. Thomas, Elements of Information Theory, 2nd edition, section
-2.7), so KL' is a lower bound of the true one: it may raise an alarm, and its silence proves less than that of KL itself.
+2.7), so KL' is a lower bound of the true one: it may raise an alarm, and its silence proves less than that of KL.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ NO_LOGPROBS = template(
 )
 LOWER_BOUND = template(
     "quality.kl-is-a-lower-bound",
-    "{arm}: KL is taken over the likeliest tokens of the first place of each answer, which bounds it from below: it may "
-    "raise an alarm, and its silence proves little",
+    "{arm}: KL is taken over the likeliest tokens of the first place of each answer, which bounds it from below: it "
+    "may raise an alarm, and its silence proves little",
 )
 
 
