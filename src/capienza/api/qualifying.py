@@ -216,9 +216,7 @@ def quality_compare(
         "harmed": harmed,
     }
     given = {arm: file for arm, file in files.items() if file is not None}
-    arms: Mapping[Arm, Answers] = {
-        arm: read_outputs(str(file), frozen_plan, read, arm) for arm, file in given.items()
-    }
+    arms: Mapping[Arm, Answers] = {arm: read_outputs(str(file), frozen_plan, read, arm) for arm, file in given.items()}
     printed = None if kl_log is None else read_kl_log(str(kl_log))
     outputs = [*given.values(), *(() if kl_log is None else (kl_log,))]
     known = () if evidence is None else _known(Path(evidence))
