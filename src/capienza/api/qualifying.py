@@ -19,12 +19,15 @@ from capienza.errors import CapienzaError, InputError, Message, Place, UsageErro
 from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
 from capienza.evidence.store import write_record
-from capienza.quality.answers import Answers, Header, read_answers
+from capienza.quality.answers import Answers, Header
 from capienza.quality.collect import Collected, check_corpus, collect
 from capienza.quality.compare import Comparison, compare
 from capienza.quality.corpus import Corpus, digest, read_corpus
 from capienza.quality.freeze import NO_QUALITY, NOT_STATED, plan_of
+from capienza.quality.kl_log import read_kl_log
 from capienza.quality.lint import Lint, lint
+from capienza.quality.logprobs import missing
+from capienza.quality.outputs import read_outputs
 from capienza.quality.plan import Answering, Arm, QualityPlan, frozen, read_plan, write_plan
 from capienza.quality.records import PLAN_FILE, plan_record, result_record
 
@@ -180,6 +183,8 @@ def quality_run(
         found = collect(
             read, header, path, lambda items: ask_command(frozen_plan, target, items, concurrency, seconds), told
         )
+    if message := missing(frozen_plan, found.answers):
+        found = msgspec.structs.replace(found, findings=(*found.findings, message))
     return Ran(plan=frozen_plan, arm=arm, path=path, collected=found)
 
 
@@ -190,11 +195,15 @@ def quality_compare(
     *,
     reference_again: str | Path | None = None,
     harmed: str | Path | None = None,
+    kl_log: str | Path | None = None,
     corpus: str | Path | None = None,
     evidence: str | Path | None = EVIDENCE,
     now: datetime.datetime | None = None,
 ) -> Compared:
     """Compare the candidate with the reference under a plan, and put the result into the folder `evidence`.
+
+    Outputs are files of `quality_run`, or sample logs of lm-evaluation-harness. `kl_log` is what llama-perplexity
+    --kl-divergence printed of the candidate: it gives the alarms of the plan their figures.
 
     Raises what reading plan, corpus and outputs raises; `InputErrors` for outputs of another plan or arm.
     """
@@ -207,15 +216,17 @@ def quality_compare(
         "harmed": harmed,
     }
     given = {arm: file for arm, file in files.items() if file is not None}
-    arms: Mapping[Arm, Answers] = {arm: read_answers(str(file)) for arm, file in given.items()}
+    arms: Mapping[Arm, Answers] = {arm: read_outputs(str(file), frozen_plan, read, arm) for arm, file in given.items()}
+    printed = None if kl_log is None else read_kl_log(str(kl_log))
+    outputs = [*given.values(), *(() if kl_log is None else (kl_log,))]
     known = () if evidence is None else _known(Path(evidence))
     recorded = next((record for record in known if record.kind == "plan" and _is_of(record, frozen_plan)), None)
-    doubts = [] if evidence is None else _plan_doubts(frozen_plan, recorded, known, list(given.values()))
-    comparison = compare(frozen_plan, read, arms, tuple(doubts))
+    doubts = [] if evidence is None else _plan_doubts(frozen_plan, recorded, known, outputs)
+    comparison = compare(frozen_plan, read, arms, tuple(doubts), printed)
     if evidence is None or recorded is None:
         return Compared(plan=frozen_plan, comparison=comparison)
     moment = now or datetime.datetime.now(datetime.UTC)
-    record = result_record(frozen_plan, comparison, recorded.id, list(given.values()), moment)
+    record = result_record(frozen_plan, comparison, recorded.id, outputs, moment)
     write_record(record, Path(evidence))
     return Compared(plan=frozen_plan, comparison=comparison, record=record)
 

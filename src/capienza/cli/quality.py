@@ -150,10 +150,15 @@ def run_command(
     "code 0: every metric is satisfied; 10: something is open; 12: a metric is violated.",
 )
 @argument("plan", metavar="PLAN", help="A frozen plan.")
-@argument("reference", metavar="REFERENCE", help="The outputs of the reference.")
-@argument("candidate", metavar="CANDIDATE", help="The outputs of the candidate.")
+@argument("reference", metavar="REFERENCE", help="The outputs of the reference: of quality run, or of lm_eval.")
+@argument("candidate", metavar="CANDIDATE", help="The outputs of the candidate, likewise.")
 @option("--again", metavar="FILE", help="The outputs of the reference, collected a second time.")
 @option("--harmed", metavar="FILE", help="The outputs of the harmed control.")
+@option(
+    "--kl-log",
+    metavar="FILE",
+    help="What llama-perplexity --kl-divergence printed of the candidate: it may raise an alarm, and admits nothing.",
+)
 @corpus_option
 @evidence_option
 @shown_as
@@ -165,6 +170,7 @@ def compare_command(
     candidate: str,
     again: str | None,
     harmed: str | None,
+    kl_log: str | None,
     corpus: str | None,
     folder: str,
     form: str,
@@ -176,7 +182,14 @@ def compare_command(
     from capienza.report.quality_result import compared_data, compared_document
 
     found = quality_compare(
-        plan, reference, candidate, reference_again=again, harmed=harmed, corpus=corpus, evidence=folder
+        plan,
+        reference,
+        candidate,
+        reference_again=again,
+        harmed=harmed,
+        kl_log=kl_log,
+        corpus=corpus,
+        evidence=folder,
     )
     show(form, as_json, document=lambda say: compared_document(found, say), data=lambda: compared_data(found))
     words = set(found.comparison.words.values())

@@ -7,12 +7,13 @@ a last line without its end is cut off, and said.
 from __future__ import annotations
 
 import datetime
+import math
 import os
 from pathlib import Path
 
 import msgspec
 
-from capienza.errors import InputError, InputErrors, Message, Place, shortened, template
+from capienza.errors import InputError, InputErrors, Message, Place, phrase, shortened, template
 from capienza.jsonlines import read_objects
 from capienza.quality.plan import Arm
 
@@ -35,18 +36,34 @@ UNKNOWN_ITEM = template(
 )
 
 
+BAD_FIGURE = template(
+    "quality.impossible-figure",
+    "{name} of item {id} is {found}; it is {accepted}",
+    "the logits behind it are broken, or it is a figure of another kind; collect the outputs again",
+)
+_FIGURES = {
+    "logprob": (-math.inf, 0.0, phrase("a number of at most 0")),
+    "kl": (0.0, math.inf, phrase("a number of at least 0")),
+    "same_top": (0.0, 1.0, phrase("a share from 0 to 1")),
+}
+_ROUNDING = 1e-6
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line: plan, arm, what was asked, and when it began."""
+    """The first line: plan, arm, what was asked, and when it began (None: not known, in a log of another tool)."""
 
     schema: str = SCHEMA
     plan: str
     arm: Arm
     target: str
-    date: datetime.datetime
+    date: datetime.datetime | None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer. `refused` holds the server's own word for not answering; there is no output then."""
+    """One answer. `refused` holds the server's own word for not answering; there is no output then.
+
+    `top`: the likeliest tokens at the first place of the output, with their log-probabilities.
+    """
 
     item: str
     output: str | None = None
@@ -56,6 +73,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     logprob: float | None = None
     kl: float | None = None
     same_top: float | None = None
+    top: dict[str, float] | None = None
     refused: str | None = None
     attempts: int = 1
     is_prompt_cut: bool = False
@@ -67,12 +85,22 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers of one arm by item; `findings` says what was cut off."""
+    """The answers of one arm by item; `findings` says what was noticed in reading.
+
+    `tool` wrote them. Of a log of another tool, `given` holds the figures that it took itself, by metric and item;
+    `marks` a digest of each item's question and target; `settings` what it was set to, by name; `doubts` what keeps
+    these outputs from counting.
+    """
 
     file: str
     header: Header
     by_item: dict[str, Answer]
     findings: tuple[Message, ...] = ()
+    tool: str = "capienza"
+    given: dict[str, dict[str, float]] = {}
+    marks: dict[str, bytes] = {}
+    settings: dict[str, str] = {}
+    doubts: tuple[Message, ...] = ()
 
 
 def read_answers(path: str) -> Answers:
@@ -98,7 +126,9 @@ def read_answers(path: str) -> Answers:
             problems.append(InputError(NOT_AN_ANSWER(problem=str(error)[:200]), place))
         else:
             if answer.item in lines:
-                message = ANSWERED_TWICE(id=shortened(answer.item), line=lines[answer.item])
+                twice = ANSWERED_TWICE(id=shortened(answer.item), line=lines[answer.item])
+                problems.append(InputError(twice, place))
+            elif message := impossible(answer):
                 problems.append(InputError(message, place))
             lines.setdefault(answer.item, number)
             found.setdefault(answer.item, answer)
@@ -109,6 +139,17 @@ def read_answers(path: str) -> Answers:
     if header is None:
         raise InputError(NO_HEADER(), Place(path))
     return Answers(file=path, header=header, by_item=found)
+
+
+def impossible(answer: Answer) -> Message | None:
+    """What is said of a log-probability above 0, a negative KL or a share above 1; None where there is none."""
+    given = [*((name, getattr(answer, name)) for name in _FIGURES)]
+    given += [("logprob", value) for value in (answer.top or {}).values()]
+    for name, found in given:
+        least, most, accepted = _FIGURES[name]
+        if found is not None and not (least - _ROUNDING <= found <= most + _ROUNDING and math.isfinite(found)):
+            return BAD_FIGURE(name=name, id=shortened(answer.item, 60), found=f"{found:g}", accepted=accepted)
+    return None
 
 
 def _header(row: object, place: Place) -> Header:

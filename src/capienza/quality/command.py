@@ -16,7 +16,7 @@ import msgspec
 
 from capienza.errors import InputError, Message, Place, UnreachableError, shortened, template
 from capienza.jsonlines import row_of
-from capienza.quality.answers import LINE_BYTES, NOT_AN_ANSWER, Answer
+from capienza.quality.answers import LINE_BYTES, NOT_AN_ANSWER, Answer, impossible
 from capienza.quality.collect import Asked
 from capienza.quality.corpus import Item
 from capienza.quality.plan import QualityPlan, seed_of
@@ -123,9 +123,12 @@ def _answer(line: bytes, place: Place) -> Answer:
     if len(line) > LINE_BYTES:
         raise InputError(LINE_TOO_LONG(limit=LINE_BYTES), place)
     try:
-        return msgspec.convert(row_of(line, place), Answer)
+        answer = msgspec.convert(row_of(line, place), Answer)
     except msgspec.ValidationError as error:
         raise InputError(NOT_AN_ANSWER(problem=str(error)[:200]), place) from error
+    if message := impossible(answer):
+        raise InputError(message, place)
+    return answer
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

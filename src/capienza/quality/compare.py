@@ -14,12 +14,17 @@ import msgspec
 
 from capienza.errors import InputError, InputErrors, Message, Place, shortened, template
 from capienza.quality import bootstrap
+from capienza.quality.alarm import judged_by_log, said_of
+from capienza.quality.alike import check_alike
 from capienza.quality.answers import UNKNOWN_ITEM, Answers
 from capienza.quality.collect import check_corpus
 from capienza.quality.corpus import Corpus
+from capienza.quality.kl_log import KlLog
+from capienza.quality.logprobs import with_distances
+from capienza.quality.pairs import figures
 from capienza.quality.plan import ALARMS, ARMS, Arm, QualityPlan
 from capienza.quality.tango import Interval
-from capienza.quality.verdict import Result, judge
+from capienza.quality.verdict import Result, judge, repeats
 
 Word = Literal["satisfied", "violated", "unknown", "no_alarm", "insufficient"]
 LENGTH = "length"
@@ -40,6 +45,16 @@ BEFORE_PLAN = template(
     "quality.outputs-before-plan",
     "the outputs of {arm} were begun on {date}, before the plan of {planned}",
     "check the clocks of both machines, and collect them again",
+)
+UNDATED = template(
+    "quality.outputs-undated",
+    "when the outputs of {arm} were begun is not known, so nothing shows that the plan was there before them",
+    "lay the results_DATE.json that lm_eval wrote beside its log, under its own name",
+)
+OTHER_TOOL = template(
+    "quality.arms-of-different-tools",
+    "the arms were asked by different tools ({tools}), so they may have been asked differently",
+    "collect every arm with the same tool",
 )
 NO_CONTROL = template(
     "quality.control-missing",
@@ -90,7 +105,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(
-    plan: QualityPlan, corpus: Corpus, arms: Mapping[Arm, Answers], doubts: tuple[Message, ...] = ()
+    plan: QualityPlan,
+    corpus: Corpus,
+    arms: Mapping[Arm, Answers],
+    doubts: tuple[Message, ...] = (),
+    kl_log: KlLog | None = None,
 ) -> Comparison:
     """Judge the candidate, and the test itself.
 
@@ -99,6 +118,7 @@ def compare(
         corpus: The corpus it froze.
         arms: The answers, of `reference` and `candidate` at least.
         doubts: What is known already to keep the result from counting.
+        kl_log: What llama-perplexity printed of the candidate; it gives the plan's alarms their figures.
 
     Raises:
         VerificationError: The corpus is another one.
@@ -106,14 +126,24 @@ def compare(
     """
     check_corpus(plan, corpus)
     _check_arms(plan, arms)
+    check_alike(arms)
+    arms = with_distances(arms)
     alpha, seed = float(plan.alpha), int(plan.id[:8], 16)
     reference = arms["reference"]
+    ours = {metric.name: figures(metric, corpus, reference) for metric in plan.metrics}
     by_arm: dict[Arm, tuple[Result, ...]] = {
-        arm: tuple(judge(metric, corpus, reference, arms[arm], alpha, seed) for metric in plan.metrics)
+        arm: tuple(judge(metric, corpus, ours[metric.name], arms[arm], alpha, seed) for metric in plan.metrics)
         for arm in ARMS
         if arm in arms and arm != "reference"
     }
     results = by_arm.pop("candidate")
+    findings = [finding for answers in arms.values() for finding in answers.findings]
+    if kl_log is not None:
+        results = tuple(
+            judged_by_log(metric, kl_log, alpha) if metric.kind in ALARMS else result
+            for metric, result in zip(plan.metrics, results, strict=True)
+        )
+        findings += said_of(kl_log, plan)
     doubts = (*doubts, *_doubts(plan, arms), *_control_doubts(by_arm))
     length = _length(plan, reference, arms["candidate"], corpus, alpha, seed)
     words: dict[str, Word] = {result.metric: "insufficient" if doubts else result.state for result in results}
@@ -126,7 +156,7 @@ def compare(
         controls=by_arm,
         length=length,
         doubts=doubts,
-        findings=tuple(finding for answers in arms.values() for finding in answers.findings),
+        findings=tuple(findings),
     )
 
 
@@ -149,9 +179,14 @@ def _doubts(plan: QualityPlan, arms: Mapping[Arm, Answers]) -> tuple[Message, ..
     """What makes the outputs themselves no evidence under this plan."""
     doubts: list[Message] = []
     seen: dict[str, Arm] = {}
+    tools = {answers.tool for answers in arms.values()}
+    if len(tools) > 1:
+        doubts.append(OTHER_TOOL(tools=", ".join(sorted(tools))))
     for arm, answers in arms.items():
         began = answers.header.date
-        if began < plan.date:
+        if began is None:
+            doubts.append(UNDATED(arm=arm))
+        elif began < plan.date:
             doubts.append(BEFORE_PLAN(arm=arm, date=began.isoformat(), planned=plan.date.isoformat()))
         other = seen.setdefault(answers.file, arm)
         if other != arm:
@@ -177,7 +212,7 @@ def _control_doubts(controls: Mapping[Arm, tuple[Result, ...]]) -> tuple[Message
     """The gate as a whole has to pass the reference again, and to stop the harmed candidate by one metric at least."""
     doubts = [NO_CONTROL(arm=arm) for arm in CONTROLS if arm not in controls]
     again = [result for result in controls.get("reference_again", ()) if result.kind not in ALARMS]
-    doubts += [NOT_SAME(metric=each.metric, state=each.state) for each in again if each.state != "satisfied"]
+    doubts += [NOT_SAME(metric=each.metric, state=each.state) for each in again if not repeats(each)]
     harmed = controls.get("harmed", ())
     if harmed and all(result.state != "violated" for result in harmed):
         states = ", ".join(f"{result.metric}: {result.state}" for result in harmed)

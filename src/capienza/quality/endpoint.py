@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from capienza.errors import Message, MissingPartError, UsageError, shortened, template
-from capienza.quality.answers import Answer
+from capienza.quality.answers import Answer, impossible
 from capienza.quality.collect import Asked
 from capienza.quality.corpus import Item
-from capienza.quality.plan import Decoding, QualityPlan, seed_of
+from capienza.quality.logprobs import asked_for, first_token, of_expected
+from capienza.quality.plan import QualityPlan, seed_of
 from capienza.quality.workers import at_once
 
 ATTEMPTS = 4
@@ -100,13 +101,16 @@ def _ask(client: Any, plan: QualityPlan, server: Server, item: Item) -> Asked:
 def _answered(client: Any, plan: QualityPlan, server: Server, item: Item) -> Answer:
     """One answer, or the server's refusal. Raises `_FailedError`."""
     path = "/chat/completions" if item.messages else "/completions"
-    status, data = _posted(client, server, path, _body(plan.id, plan.decoding, server.model, item))
+    status, data = _posted(client, server, path, _body(plan, server.model, item))
     if status in REFUSALS:
         return Answer(item=item.id, refused=shortened(data.decode(errors="replace"), 500))
     if status != 200:
         text = shortened(" ".join(data.decode(errors="replace").split()), 200)
         raise _FailedError(STATUS(status=status, text=text), is_final=status not in AGAIN)
-    return read_completion(item.id, data, is_chat=bool(item.messages))
+    answer = read_completion(item.id, data, is_chat=bool(item.messages))
+    if problem := impossible(answer):
+        raise _FailedError(problem, is_final=True)
+    return msgspec.structs.replace(answer, logprob=of_expected(answer.top, item.expected))
 
 
 def _posted(client: Any, server: Server, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
@@ -127,7 +131,8 @@ def _posted(client: Any, server: Server, path: str, body: dict[str, Any]) -> tup
         raise _FailedError(UNREACHED(problem=shortened(str(error) or type(error).__name__, 200))) from error
 
 
-def _body(plan_id: str, decoding: Decoding, model: str, item: Item) -> dict[str, Any]:
+def _body(plan: QualityPlan, model: str, item: Item) -> dict[str, Any]:
+    decoding = plan.decoding
     asked: dict[str, Any] = {"messages": list(item.messages)} if item.messages else {"prompt": item.prompt}
     if decoding.stop:
         asked["stop"] = list(decoding.stop)
@@ -137,8 +142,9 @@ def _body(plan_id: str, decoding: Decoding, model: str, item: Item) -> dict[str,
         "temperature": float(decoding.temperature),
         "top_p": float(decoding.top_p),
         "max_tokens": decoding.max_tokens,
-        "seed": seed_of(plan_id, item.id),
+        "seed": seed_of(plan.id, item.id),
         "stream": False,
+        **asked_for(plan, is_chat=bool(item.messages)),
     }
 
 
@@ -155,6 +161,7 @@ def read_completion(item: str, data: bytes, *, is_chat: bool) -> Answer:
             finish_reason=choice.get("finish_reason"),
             prompt_tokens=usage.get("prompt_tokens"),
             output_tokens=usage.get("completion_tokens"),
+            top=first_token(choice),
             is_prompt_cut=bool(reply.get("truncated") or choice.get("truncated")),
         )
         return msgspec.convert(msgspec.to_builtins(answer), Answer)

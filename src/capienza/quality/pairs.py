@@ -6,14 +6,15 @@ item out, and is counted. No item leaves for any other reason.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
-from capienza.quality.answers import Answer, Answers
-from capienza.quality.corpus import Corpus, Item
-from capienza.quality.metrics.figure import Figure, figure_of
-from capienza.quality.plan import PlannedMetric
+from capienza.quality.answers import Answers
+from capienza.quality.corpus import Corpus
+from capienza.quality.metrics.figure import figure_of
+from capienza.quality.plan import ALARMS, PlannedMetric
 
 NO_WORST = ("logprob", "kl", "same_top")
 """Metrics without a worst value: a missing figure of the candidate leaves the result open."""
@@ -46,45 +47,54 @@ class Pairs(NamedTuple):
     open_items: int
 
 
-def paired(metric: PlannedMetric, corpus: Corpus, reference: Answers, candidate: Answers) -> Pairs:
+class Figures(NamedTuple):
+    """The figure of each item of the corpus by one metric, None where there is none, and which items are why so.
+
+    `cut` and `unparsable` hold the places of items in the corpus; those without a figure that stand in neither are
+    missing.
+    """
+
+    values: list[float | None]
+    cut: frozenset[int]
+    unparsable: frozenset[int]
+
+    def counts(self, places: Iterable[int]) -> Counts:
+        """Why there is no figure, at these places."""
+        none = [place for place in places if self.values[place] is None]
+        cut, unparsable = sum(place in self.cut for place in none), sum(place in self.unparsable for place in none)
+        return Counts(missing=len(none) - cut - unparsable, truncated=cut, unparsable=unparsable)
+
+
+def figures(metric: PlannedMetric, corpus: Corpus, answers: Answers) -> Figures:
+    """The figure of every item by one metric: the log's own where it has one of that name, else by the plan's rule."""
+    figure, given = figure_of(metric), answers.given.get(metric.name)
+    values: list[float | None] = []
+    cut, unparsable = [], []
+    for place, item in enumerate(corpus.items):
+        answer, found = answers.by_item.get(item.id), None
+        if answer is not None and answer.output is not None:
+            if answer.is_truncated:
+                cut.append(place)
+            else:
+                found = figure(item, answer) if given is None else given.get(item.id)
+                if found is None:
+                    unparsable.append(place)
+        values.append(found)
+    return Figures(values, frozenset(cut), frozenset(unparsable))
+
+
+def paired(metric: PlannedMetric, corpus: Corpus, reference: Figures, candidate: Figures) -> Pairs:
     """The two figures of every item whose reference answer can be judged."""
-    figure = figure_of(metric)
-    is_relative = metric.kind in ("kl", "same_top")
+    is_relative = metric.kind in ALARMS
+    has_worst = metric.kind not in NO_WORST
     numbers: dict[str, int] = {}
-    pairs = Pairs([], [], [], Counts(), Counts(), 0)
-    left_out, worst, still_open = _Tally(), _Tally(), 0
-    for item in corpus.items:
-        ours = 0.0 if is_relative else left_out.add(figure, item, reference.by_item.get(item.id))
-        if ours is None:
-            continue
-        theirs = worst.add(figure, item, candidate.by_item.get(item.id))
-        if theirs is None and metric.kind in NO_WORST:
-            still_open += 1
-            continue
-        pairs.reference.append(ours)
-        pairs.candidate.append(theirs or 0.0)
-        pairs.clusters.append(numbers.setdefault(item.cluster, len(numbers)))
-    return pairs._replace(of_reference=left_out.counts(), of_candidate=worst.counts(), open_items=still_open)
-
-
-class _Tally:
-    """Counts what cannot be judged while figures are taken."""
-
-    def __init__(self) -> None:
-        self.missing = self.truncated = self.unparsable = 0
-
-    def add(self, figure: Figure, item: Item, answer: Answer | None) -> float | None:
-        """The figure of an answer, or None after counting why there is none."""
-        if answer is None or answer.output is None:
-            self.missing += 1
-            return None
-        if answer.is_truncated:
-            self.truncated += 1
-            return None
-        found = figure(item, answer)
-        self.unparsable += found is None
-        return found
-
-    def counts(self) -> Counts:
-        """What was counted."""
-        return Counts(missing=self.missing, truncated=self.truncated, unparsable=self.unparsable)
+    judged = [place for place, value in enumerate(reference.values) if is_relative or value is not None]
+    counted = [place for place in judged if has_worst or candidate.values[place] is not None]
+    return Pairs(
+        reference=[0.0 if is_relative else reference.values[place] or 0.0 for place in counted],
+        candidate=[candidate.values[place] or 0.0 for place in counted],
+        clusters=[numbers.setdefault(corpus.items[place].cluster, len(numbers)) for place in counted],
+        of_reference=Counts() if is_relative else reference.counts(range(len(reference.values))),
+        of_candidate=candidate.counts(judged),
+        open_items=len(judged) - len(counted),
+    )

@@ -14,7 +14,7 @@ from capienza.quality.compare import CONTROLS, Comparison
 from capienza.quality.corpus import digest
 from capienza.quality.freeze import thresholds
 from capienza.quality.plan import ALARMS, QualityPlan
-from capienza.quality.verdict import Result
+from capienza.quality.verdict import Result, repeats
 
 PLAN_FILE = "quality-plan"
 RESULT_KIND = "quality_result"
@@ -100,7 +100,7 @@ def _behaved(comparison: Comparison, arm: str) -> bool:
     results = [result for result in comparison.controls[arm] if result.kind not in ALARMS]  # type: ignore[index]
     if arm == "harmed":
         return any(result.state == "violated" for result in comparison.controls["harmed"])
-    return all(result.state == "satisfied" for result in results)
+    return all(repeats(result) for result in results)
 
 
 def _corpus(plan: QualityPlan) -> tuple[Subject, ...]:

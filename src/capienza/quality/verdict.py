@@ -12,6 +12,7 @@ rate alpha.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Literal
 
 import msgspec
@@ -21,7 +22,7 @@ from capienza.quality import bootstrap
 from capienza.quality.answers import Answers
 from capienza.quality.clusters import FEWEST_CLUSTERS, design_effect
 from capienza.quality.corpus import Corpus
-from capienza.quality.pairs import Counts, Pairs, paired
+from capienza.quality.pairs import Counts, Figures, Pairs, figures, paired
 from capienza.quality.plan import ALARMS, BINARY, PlannedMetric
 from capienza.quality.tango import Interval, interval, quantile
 
@@ -55,8 +56,9 @@ ACROSS = template(
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one comparison; shares and differences are plain numbers, not per cent.
 
-    `gain` and `loss`: items that only the candidate, or only the reference, has right. `mcnemar`: the exact two-sided
-    p-value, for description. `own`: the interval of the candidate's own mean.
+    `differing`: items with two different figures. `gain` and `loss`: items that only the candidate, or only the
+    reference, has right. `mcnemar`: the exact two-sided p-value, for description. `own`: the interval of the
+    candidate's own mean.
     """
 
     metric: str
@@ -72,26 +74,39 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     interval: Interval | None = None
     own: Interval | None = None
     design_effect: float = 1.0
+    differing: int | None = None
     gain: int | None = None
     loss: int | None = None
     mcnemar: float | None = None
     reasons: tuple[Message, ...] = ()
 
 
+def repeats(result: Result) -> bool:
+    """Did the reference repeat itself? Where not one item differs it did, though no interval can be drawn of that."""
+    is_without_interval = all(reason.code == NO_INTERVAL.code for reason in result.reasons)
+    return result.state == "satisfied" or (result.state == "unknown" and result.differing == 0 and is_without_interval)
+
+
 def judge(
-    metric: PlannedMetric, corpus: Corpus, reference: Answers, candidate: Answers, alpha: float, seed: int
+    metric: PlannedMetric,
+    corpus: Corpus,
+    reference: Answers | Figures,
+    candidate: Answers,
+    alpha: float,
+    seed: int,
 ) -> Result:
     """Judge one metric of one candidate against the reference.
 
     Args:
         metric: With its thresholds.
         corpus: The frozen corpus.
-        reference: The answers of the reference.
+        reference: The answers of the reference, or their figures where they were taken already.
         candidate: The answers of the candidate.
         alpha: One-sided error rate of each end.
         seed: Of the bootstrap's draws.
     """
-    pairs = paired(metric, corpus, reference, candidate)
+    ours = reference if isinstance(reference, Figures) else figures(metric, corpus, reference)
+    pairs = paired(metric, corpus, ours, figures(metric, corpus, candidate))
     count, left_out = len(pairs.candidate), pairs.of_reference.total
     result = Result(
         metric=metric.name,
@@ -124,11 +139,11 @@ def _measured(result: Result, metric: PlannedMetric, pairs: Pairs, alpha: float,
         reference=math.fsum(pairs.reference) / count,
         candidate=math.fsum(pairs.candidate) / count,
         difference=math.fsum(differences) / count,
+        differing=sum(each != 0 for each in differences),
     )
     if metric.kind in BINARY:
         return _counted(result, pairs, differences, alpha)
-    of_difference = bootstrap.interval(differences, pairs.clusters, alpha, seed)
-    of_candidate = bootstrap.interval(pairs.candidate, pairs.clusters, alpha, seed)
+    of_difference, of_candidate = bootstrap.intervals([differences, pairs.candidate], pairs.clusters, alpha, seed)
     if metric.kind in ("chrf", "rouge_l"):
         of_difference = of_difference or _of_few(differences, pairs.clusters, alpha, low=-1.0)
         of_candidate = of_candidate or _of_few(pairs.candidate, pairs.clusters, alpha, low=0.0)
@@ -183,7 +198,7 @@ def _of_few(values: list[float], clusters: list[int], alpha: float, low: float) 
     Documents, not items, are counted; the share of those that lie below, and above, the commonest value is bounded by
     Wilson's interval, and each is given the farthest value there is. Wide, and valid whatever the values are.
     """
-    commonest = max(set(values), key=values.count)
+    commonest = Counter(values).most_common(1)[0][0]
     documents = max(clusters) + 1
     below = len({cluster for value, cluster in zip(values, clusters, strict=True) if value < commonest})
     above = len({cluster for value, cluster in zip(values, clusters, strict=True) if value > commonest})
@@ -195,7 +210,7 @@ def _of_few(values: list[float], clusters: list[int], alpha: float, low: float) 
 def _state(result: Result, metric: PlannedMetric) -> State:
     """Three-valued: every threshold must be met, one that is missed decides."""
     if metric.kind in ALARMS:
-        return _alarm(result, metric)
+        return alarm(result, metric)
     states = []
     if metric.max_regression is not None:
         states.append(_against(result.interval, -float(metric.max_regression)))
@@ -214,7 +229,7 @@ def _against(found: Interval | None, threshold: float, *, is_reached: bool = Fal
     return "violated" if found.upper < threshold else "unknown"
 
 
-def _alarm(result: Result, metric: PlannedMetric) -> State:
+def alarm(result: Result, metric: PlannedMetric) -> State:
     """KL above, or the share of same top tokens below, its threshold."""
     found, mean = result.own, result.candidate
     if mean is None or (metric.min is None and metric.max_regression is None):

@@ -9,6 +9,7 @@ import math
 import re
 import string
 import unicodedata
+from functools import lru_cache
 
 from capienza.quality.corpus import Item
 
@@ -47,29 +48,41 @@ def choice(item: Item, output: str) -> bool | None:
     A label counts where it stands alone at the very start ("B", "(B)", "B. Rome"), after a last "answer is" or
     "answer:", in a last box, or as the only label that stands alone anywhere.
     """
-    named = _label(output[:_MOST_LABEL_TEXT], output[-_MOST_LABEL_TEXT:], item.choices)
+    is_label = output in item.choices
+    named = output if is_label else _label(output[:_MOST_LABEL_TEXT], output[-_MOST_LABEL_TEXT:], item.choices)
     if named is None:
         return None
     return named.casefold() in {accepted.strip().casefold() for accepted in item.expected}
 
 
-def _label(start: str, end: str, labels: tuple[str, ...]) -> str | None:
+@lru_cache(maxsize=1024)
+def _patterns(labels: tuple[str, ...]) -> tuple[dict[str, str], tuple[re.Pattern[str], ...]]:
+    """The labels by their folded form, and where one counts: boxed, announced, first, anywhere."""
     by_folded = {label.casefold(): label for label in labels}
     either = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
     alone = rf"[\s(\[*\"'`]*({either})(?![\w'’])[)\].:*\"'`]*"
     # A label that is a word of the language ("A") is one only where it is written as the label is.
     flags = 0 if all(len(label) == 1 for label in labels) else re.IGNORECASE
-    announced = re.findall(rf"(?i:answer|choice|option|risposta)(?i:\s+is|\s+è)?\s*:?{alone}", end, flags)
-    boxed = re.findall(rf"\\boxed\{{\s*({either})\s*\}}", end, flags)
-    for found in (boxed, announced):
-        if found:
-            return by_folded[found[-1].casefold()]
-    first = re.match(rf"{alone}(?=\s|$)", start, flags)
+    texts = (
+        rf"\\boxed\{{\s*({either})\s*\}}",
+        rf"(?i:answer|choice|option|risposta)(?i:\s+is|\s+è)?\s*:?{alone}",
+        rf"{alone}(?=\s|$)",
+        rf"(?<![\w'’])({either})(?![\w'’])",
+    )
+    return by_folded, tuple(re.compile(text, flags) for text in texts)
+
+
+def _label(start: str, end: str, labels: tuple[str, ...]) -> str | None:
+    by_folded, (boxed, announced, first_of_all, anywhere) = _patterns(labels)
+    for pattern in (boxed, announced):
+        if said := pattern.findall(end):
+            return by_folded[said[-1].casefold()]
+    first = first_of_all.match(start)
     if first and (first.end() >= len(start.rstrip()) or start[first.end(1)] in ").:]*\n"):
         return by_folded[first[1].casefold()]
-    anywhere = list(re.finditer(rf"(?<![\w'’])({either})(?![\w'’])", end, flags))
-    named = {found[1].casefold() for found in anywhere}
-    if len(named) != 1 or all(_is_a_word(found[1], end[found.end() :]) for found in anywhere):
+    found = list(anywhere.finditer(end))
+    named = {each[1].casefold() for each in found}
+    if len(named) != 1 or all(_is_a_word(each[1], end[each.end() :]) for each in found):
         return None
     return by_folded[named.pop()]
 
