@@ -3,8 +3,8 @@
 full          transformers: logits in fp32, up to 4.45 under the logits' own name, so that the first copy goes; up to
               about 4.48 a shifted copy more; `cross_entropy` keeps the logarithms of the probabilities (loss_utils.py)
               a sequence alone is in one piece without its last row: the shifted view of it is not copied
-              a normalised head (Baichuan2's NormHead) makes its rows anew, of length one: in fp32 under autocast, as the
-              lengths are, and in the weight's format for the product (modeling_baichuan.py; swift 1.x, model.py)
+              a normalised head (Baichuan2's NormHead) makes its rows anew, of length one: in fp32 under autocast, as
+              the lengths are, then in the weight's format for the product (modeling_baichuan.py; swift 1.x, model.py)
 fused         the same logits, and one kernel that writes their gradient over them (unsloth, fms-acceleration)
 fused_linear  the head runs over pieces of rows, and each piece's gradient is there before the next: as many pieces as
               the vocabulary is wider than the rows, of a power of 2 (Liger-Kernel, ops/fused_linear_cross_entropy.py)
