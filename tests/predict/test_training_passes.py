@@ -94,10 +94,63 @@ def test_logits_cost_what_each_release_makes_of_them(release: str, shifts: bool,
     asked = recipe(
         method="lora", adapters=Adapters(rank=8, alpha=8, dropout=0.0, targets=("q_proj",), dtype="fp32"),
         precision=Precision(base="bf16", trained="fp32"), checkpointing=Checkpointing(kind="full"),
-        loss=Loss(kind="full", shifts=shifts), libraries=(("transformers", release),), tokens=1024,
+        loss=Loss(kind="full", shifts=shifts), libraries=(("transformers", release),), tokens=512, microbatch=2,
     )  # fmt: skip
     small, large = (passes(model(vocab_size=size), asked).forward.total_bytes for size in (8192, 16384))
     assert large - small == 1024 * 8192 * bytes_a_logit
+
+
+def test_the_shifted_logits_of_a_sequence_alone_are_no_copy() -> None:
+    """`contiguous` gives back what already is; two sequences without their last rows are not in one piece."""
+    parts = {"loss": Loss(kind="full", shifts=True), "libraries": (("transformers", "4.48.1"),)}
+    asked = lora(checkpointing=Checkpointing(kind="full"), **parts)
+    alone, two = (
+        passes(model(vocab_size=16384), msgspec.structs.replace(asked, tokens=tokens, microbatch=rows))
+        for tokens, rows in ((1024, 1), (512, 2))
+    )
+    logits = 1024 * 16384
+    assert 0.95 * 4 * logits < two.forward.total_bytes - alone.forward.total_bytes <= 4 * logits
+
+
+@settings(max_examples=20, deadline=None)
+@given(tokens=st.integers(64, 512), width=st.sampled_from([64, 128, 256]), vocabulary=st.sampled_from([8192, 16384]))
+def test_a_normalised_head_costs_a_second_head_once_it_is_made(tokens: int, width: int, vocabulary: int) -> None:
+    """Kept to the end of the forward pass in bf16; while it is made also in fp32, whatever the rows are."""
+    small = model(vocab_size=vocabulary, hidden_size=width, intermediate_size=2 * width)
+    asked = lora(checkpointing=Checkpointing(kind="full"), tokens=tokens)
+    plain, scaled = (
+        passes(small, msgspec.structs.replace(asked, loss=Loss(kind="full", is_normalised=one)))
+        for one in (False, True)
+    )
+    head, more = vocabulary * width, scaled.forward.total_bytes - plain.forward.total_bytes
+    assert 2 * head <= more <= 6 * head
+    if 10 * tokens > 6 * width:  # the logits are the highest moment either way
+        assert more == 2 * head
+
+
+def test_inputs_of_four_bit_products_outlive_a_checkpoint_without_reentrance() -> None:
+    """bitsandbytes before 0.43.2 holds them by an attribute, which no checkpoint sees: 2 B a row's element each.
+
+    Of a layer: what goes into q, k and v; o; gate and up; down. GPTQ's products hold none.
+    """
+
+    def above(kind: str, is_reentrant: bool, layers: int) -> int:
+        asked = recipe(
+            method="qlora", adapters=Adapters(rank=8, alpha=8, dropout=0.0, targets=("q_proj",), dtype="fp32"),
+            precision=Precision(base="bf16", trained="fp32", quantised=kind, autocast="bf16"), tokens=1024,
+            checkpointing=Checkpointing(kind="full", is_reentrant=is_reentrant),
+            libraries=(("bitsandbytes", "0.41.3"), ("transformers", "4.36.2")),
+        )  # fmt: skip
+        return passes(model(num_hidden_layers=layers), asked).forward.total_bytes
+
+    def of_ten_layers(kind: str) -> int:
+        """What ten layers take more without reentrance."""
+        return sum(
+            sign * (above(kind, False, layers) - above(kind, True, layers)) for sign, layers in ((1, 14), (-1, 4))
+        )
+
+    assert of_ten_layers("nf4") == 10 * 2 * 1024 * (128 + 128 + 128 + 256)
+    assert of_ten_layers("gptq-int4-g128") == 0
 
 
 def test_a_checkpointed_layer_more_is_its_input_more() -> None:

@@ -15,7 +15,7 @@ from training_at_hand import LLAMA_3_8B, case, reading, training_cases
 
 from capienza.errors import InputError
 from capienza.predict.calibration import Calibration, Kind, Ratio
-from capienza.recipe.recipe import Lengths
+from capienza.recipe.recipe import Checkpointing, Lengths
 from capienza.validate import training_rows
 from capienza.validate.run import calibration_of
 from capienza.validate.training_figures import Figures
@@ -103,6 +103,20 @@ def test_habits_that_are_not_of_the_recipes_own_words(changes: dict, family: str
 def test_ms_swift_trains_under_autocast(dtype: str, method: str, base: str, autocast: str | None) -> None:
     precision = training_recipe(case(**MS_SWIFT | {"weight_dtype": dtype, "method": method}), "llama").precision
     assert (precision.base, precision.autocast) == (base, autocast)
+
+
+@pytest.mark.parametrize(("torch", "is_reentrant"), [("2.0.1", True), ("2.1.1", False)])
+def test_ms_swift_frees_checkpoints_of_reentrance_and_prepares_no_bits(torch: str, is_reentrant: bool) -> None:
+    asked = MS_SWIFT | {"framework_version": f"torch {torch}, transformers ~4.36", "gradient_checkpointing": "full"}
+    found = training_recipe(case(**asked | {"weight_dtype": "bnb-nf4", "method": "lora on bnb-nf4"}), "qwen")
+    assert found.checkpointing == Checkpointing(kind="full", is_reentrant=is_reentrant)
+    assert found.precision.quantised == "nf4"
+    assert not found.precision.widens_rest
+
+
+@pytest.mark.parametrize(("name", "is_normalised"), [("Baichuan2-7B-Chat", True), ("Baichuan-7B", False)])
+def test_the_head_of_baichuan2_is_normalised(name: str, is_normalised: bool) -> None:
+    assert training_recipe(case(**MS_SWIFT | {"model": name}), "llama").loss.is_normalised is is_normalised
 
 
 @pytest.mark.parametrize(("loss", "widens"), [("cut cross entropy", False), ("HF full logits fp32", True)])

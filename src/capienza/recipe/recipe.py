@@ -89,7 +89,8 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """How logits become a loss.
 
-    full: all logits, cross entropy by torch; `widens` copies them to fp32, `shifts` copies them once more.
+    full: all logits, cross entropy by torch; `widens` copies them to fp32, `shifts` copies them once more;
+    `is_normalised`: the head's rows are brought to length one before each product (Baichuan2), the head is not trained.
     fused: all logits, one kernel that writes their gradient in place. fused_linear: the logits are never whole.
     chunked: the head, or the loss, runs over pieces of `chunk_tokens`.
     """
@@ -99,6 +100,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     shifts: bool = False
     chunk_tokens: int | None = None
     keeps_outputs: bool = False
+    is_normalised: bool = False
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):

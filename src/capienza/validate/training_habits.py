@@ -4,7 +4,9 @@ Sources: the frameworks' own defaults. HF Trainer clips at 1, walks AdamW by for
 on, and puts an attention mask into every batch; PEFT keeps adapters of 16-bit bases in fp32; LitGPT and torchtune keep
 them in the format of the base and clip nothing; torchtitan and axolotl set expandable segments; ms-swift leaves out
 rows that are too long (`truncation_strategy` is "delete", swift/llm/utils/argument.py of 1.x) and always trains under
-autocast, in fp16 where the weights are those of GPTQ.
+autocast, in fp16 where the weights are those of GPTQ. Its 1.x prepares no k-bit base (swift/llm/tuner.py), and puts
+its own `checkpoint` in torch's place: without reentrance from torch 2.1 on (`fix_gradient_checkpointing_warning`,
+swift/llm/utils/model.py).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     rest up to fp32, or its norms alone. `widens_logits`: cross entropy is computed in fp32. `update_rows`: sequences of
     one update where nothing says how many microbatches it has; 0 means one microbatch. `drops_longer`: rows longer than
     allowed are left out, not cut. `autocasts`: to the format of the weights, where nothing else is said.
+    `frees_checkpoints`: it makes them non-reentrant from torch 2.1 on.
     `asks_flash_by_old_name`: it sets `_flash_attn_2_enabled`, which a later transformers does not read.
     """
 
@@ -40,6 +43,7 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     update_rows: int = 0
     drops_longer: bool = False
     autocasts: bool = False
+    frees_checkpoints: bool = False
     asks_flash_by_old_name: bool = False
 
 
@@ -69,7 +73,9 @@ HABITS: tuple[tuple[str, Habit], ...] = (
         msgspec.structs.replace(
             HUGGING_FACE,
             name="ms-swift",
+            prepares_bits="nothing",
             checkpoints=True,
+            frees_checkpoints=True,
             drops_longer=True,
             autocasts=True,
             asks_flash_by_old_name=True,

@@ -42,6 +42,8 @@ OWN_XFORMERS = re.compile(r"baichuan2?-7b")
 gives it a mask for every head, which is not covered."""
 OWN_LOSS = re.compile(r"baichuan")
 """Models whose own code makes the loss, of a shifted copy of the logits in their format (modeling_baichuan.py)."""
+NORMALISED_HEAD = re.compile(r"baichuan2")
+"""Models whose head is brought to length one, row by row, at every pass in training (NormHead)."""
 OWN_FLASH = ("qwen",)
 """Families whose own code asks for flash attention by a name of its own."""
 FITTED_TOKENS = (("santacoder", -122), ("llama-3", 2), ("powerlm", 0))
@@ -247,10 +249,15 @@ def _checkpointing(row: Row, habit: Habit, origins: list[Origin]) -> Checkpointi
         said = Checkpointing(kind="full" if habit.checkpoints else "none")
         _assume(origins, habit, "checkpointing.kind", said.kind)
     stated = "reentrant" in words.text(row.get("gradient_checkpointing"))
-    if said.kind == "full" and not stated and habit.is_hugging_face and _is_before_5(row):
+    if said.kind == "full" and not stated and habit.is_hugging_face and _is_before_5(row) and not _is_freed(row, habit):
         said = Checkpointing(kind="full", is_reentrant=True)
         _assume(origins, habit, "checkpointing.is_reentrant", "true")
     return said
+
+
+def _is_freed(row: Row, habit: Habit) -> bool:
+    torch = words.version_of("torch", row.get("framework_version"))
+    return habit.frees_checkpoints and torch is not None and torch >= (2, 1)
 
 
 def _is_before_5(row: Row) -> bool:
@@ -267,8 +274,11 @@ def _loss(row: Row, habit: Habit, origins: list[Origin]) -> Loss:
     if loss is None:
         loss = Loss(kind="full", widens=habit.widens_logits)
         _assume(origins, habit, "loss.kind", loss.kind)
-    if loss.kind == "full" and OWN_LOSS.search(words.text(row.get("model"))):
-        return msgspec.structs.replace(loss, widens=False, shifts=True)
+    model = words.text(row.get("model"))
+    if loss.kind == "full" and OWN_LOSS.search(model):
+        return msgspec.structs.replace(
+            loss, widens=False, shifts=True, is_normalised=NORMALISED_HEAD.search(model) is not None
+        )
     return msgspec.structs.replace(loss, keeps_outputs=True) if is_early(row) else loss
 
 

@@ -156,6 +156,8 @@ class Builder:
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
             keeps_outputs=loss.keeps_outputs or is_own,
+            sequences=recipe.sequences,
+            is_normalised=loss.is_normalised,
             piece_rows=recipe.microbatch * (loss.chunk_tokens or litgpt.PIECE_TOKENS),
             is_whole=recipe.method == "full",
         )

@@ -60,8 +60,8 @@ def _product(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
     count, width = rows.elements // weight.columns, weight.columns
     is_nested = weight.quantised in NESTED and module.unpacking != "indexed"
     constants = weight.elements // ABSMAX_BLOCK if is_nested else 0
-    # An attribute of the node, no saved tensor: it goes with the graph (`ctx.tensors`).
-    attribute = rows.block if module.holds_rows else None
+    # An attribute of the node, no saved tensor: it goes with the graph, and no checkpoint takes it (`ctx.tensors`).
+    attribute = rows.block if module.holds_rows and weight.quantised in FOUR_BIT else None
 
     def back(_: Gradients, _attribute: Block | None = attribute) -> Sequence[Tensor]:
         held = tape.new(constants, FP32) if constants else None

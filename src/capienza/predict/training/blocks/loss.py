@@ -2,6 +2,9 @@
 
 full          transformers: logits in fp32, up to 4.45 under the logits' own name, so that the first copy goes; up to
               about 4.48 a shifted copy more; `cross_entropy` keeps the logarithms of the probabilities (loss_utils.py)
+              a sequence alone is in one piece without its last row: the shifted view of it is not copied
+              a normalised head (Baichuan2's NormHead) makes its rows anew, of length one: in fp32 under autocast, as
+              the lengths are, then in the weight's format for the product (modeling_baichuan.py; swift 1.x, model.py)
 fused         the same logits, and one kernel that writes their gradient over them (unsloth, fms-acceleration)
 fused_linear  the head runs over pieces of rows, and each piece's gradient is there before the next: as many pieces as
               the vocabulary is wider than the rows, of a power of 2 (Liger-Kernel, ops/fused_linear_cross_entropy.py)
@@ -16,7 +19,7 @@ import msgspec
 
 from capienza.predict.training.blocks.linear import linear
 from capienza.predict.training.blocks.modules import Linear
-from capienza.predict.training.operations import FP32, cast, elementwise, join, part, scale, split
+from capienza.predict.training.operations import FP32, cast, elementwise, join, matmul, part, scale, split
 from capienza.predict.training.tape import Gradients, Results, Tape, Tensor, connected
 
 
@@ -37,6 +40,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     caps: bool
     widens_outputs: bool
     keeps_outputs: bool
+    sequences: int = 1
+    is_normalised: bool = False
     piece_rows: int = 0
     is_whole: bool = False
 
@@ -54,7 +59,7 @@ def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, Tensor | None
 
 
 def _logits(tape: Tape, rows: Tensor, head: Head) -> Tensor:
-    logits = linear(tape, rows, head.module)
+    logits = _of_normalised(tape, rows, head.module) if head.is_normalised else linear(tape, rows, head.module)
     if head.scales:
         logits = scale(tape, logits)
     if head.caps:
@@ -64,16 +69,27 @@ def _logits(tape: Tape, rows: Tensor, head: Head) -> Tensor:
     return logits
 
 
+def _of_normalised(tape: Tape, rows: Tensor, module: Linear) -> Tensor:
+    """The product with the head's rows over their lengths. The head is frozen: no gradient goes to it."""
+    weight = module.weight
+    wide = tape.new(weight.elements, FP32 if tape.autocast else weight.item)
+    matrix = cast(tape, wide, weight.item)
+    del wide
+    return matmul(tape, cast(tape, rows, weight.item), matrix, weight.rows, weight.columns)
+
+
 def _whole(tape: Tape, logits: Tensor, head: Head) -> Tensor:
     if head.widens:
         logits = cast(tape, logits, FP32)
-    seen = _shifted(tape, logits) if head.shifts else logits
+    seen = _shifted(tape, logits, head.sequences) if head.shifts else logits
     return divided(tape, (fused if head.kind == "fused" else cross_entropy)(tape, seen, head.rows))
 
 
-def _shifted(tape: Tape, logits: Tensor) -> Tensor:
-    """All but the last row of each sequence, copied: the gradient goes through the slice."""
+def _shifted(tape: Tape, logits: Tensor, sequences: int) -> Tensor:
+    """All but the last row of each sequence, in one piece: the gradient goes through the slice."""
     cut = part(tape, logits, logits.elements)
+    if sequences == 1:
+        return cut
     elements, item = cut.elements, cut.item
     node = tape.node((cut,), lambda gradients: (gradients[0],))
     return connected(tape.new(elements, item), node)
