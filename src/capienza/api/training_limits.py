@@ -106,7 +106,9 @@ def microbatch_step(recipe: Recipe) -> int:
     """What a microbatch must be a multiple of: completions of an update make whole groups (TRL, num_generations)."""
     if recipe.objective != "grpo" or recipe.preference is None:
         return 1
-    return recipe.preference.group // math.gcd(recipe.preference.group, recipe.accumulation * recipe.parallel.data_ranks)
+    return recipe.preference.group // math.gcd(
+        recipe.preference.group, recipe.accumulation * recipe.parallel.data_ranks
+    )
 
 
 def microbatch_limit(search: TrainingSearch, tokens: int, capacity: Capacity, margin_bytes: int) -> Limit:
