@@ -179,3 +179,16 @@ def test_every_form_shows_both_limits(capienza, card, form, language):
         data = json.loads(shown.out)
         assert data["concurrency"] is None
         assert data["microbatch"]["phase"] in ("forward", "backward", "optimizer_step_steady")
+
+
+GRPO = "method: lora, objective: grpo, rank: 8, optimizer: adamw, gradient_checkpointing: full, eval: none"
+
+
+@pytest.mark.parametrize("accumulation, step", [(1, 8), (2, 4), (6, 4), (8, 1)])
+def test_of_grpo_only_microbatches_that_make_whole_groups_are_tried(card, accumulation, step):
+    # Groups of 8 completions: TRL's num_generations where a card states none.
+    found = limits(card(GRPO + ", prompt_tokens: 256", microbatch=8, accumulation=accumulation, tokens=1024), "H200")
+    assert found.microbatch.binds != "options"
+    assert found.microbatch.expected > 0
+    assert found.microbatch.expected * accumulation % 8 == 0
+    assert found.microbatch.expected % step == 0

@@ -190,3 +190,14 @@ def test_a_quantised_base_holds_less_at_rest_and_more_for_each_token() -> None:
     more = [allocated(long, one) - allocated(short, one) for one in ("nf4_double", None)]
     # two layers' rows of 512, in fp32 rather than in 16 bits, at the least
     assert more[0] - more[1] >= 2 * (long - short) * 512 * 2
+
+
+@pytest.mark.parametrize("targets", [("absent_proj",), ("lm_head",)])
+@pytest.mark.parametrize("kind", ["full", "none"])
+def test_an_update_in_which_nothing_is_trained_is_an_error(targets: tuple[str, ...], kind: str) -> None:
+    asked = recipe(tokens=64, microbatch=1, group=2, rank=8)
+    assert asked.adapters is not None
+    asked = replace(asked, adapters=replace(asked.adapters, targets=targets))
+    asked = replace(asked, checkpointing=replace(asked.checkpointing, kind=kind))
+    with pytest.raises(InputError, match="is trained: targets are " + targets[0]):
+        rollout.update(SMALL, asked)

@@ -8,8 +8,7 @@ import msgspec
 
 from capienza.api.models import model_of
 from capienza.api.sizing import facts_of, gpus_of, margin_bytes, named_gpu, named_traits, read_card, split_gpu
-from capienza.api.training_limits import SameBatch, TrainingSearch, same_batch
-from capienza.card.fields import MAX_COUNT
+from capienza.api.training_limits import SameBatch, TrainingSearch, microbatch_limit, same_batch
 from capienza.card.model import Card, TokenCount
 from capienza.card.options import plain_name
 from capienza.decide.limits import Limit, Need, limit
@@ -115,15 +114,7 @@ def _trained(card: Card, model: Model, capacity: Capacity, gpu: str, gpus: int, 
     assert sequences is not None
     tokens, margin = required.total, margin_bytes(card)
     longest = model.architecture.max_position_embeddings if model.architecture else None
-    microbatch = limit(
-        "microbatch",
-        tokens,
-        lambda value: search.need(tokens, value),
-        capacity,
-        margin,
-        whole=lambda value: search.whole(tokens, value),
-        most=MAX_COUNT,
-    )
+    microbatch = microbatch_limit(search, tokens, capacity, margin)
     return Limits(
         card=card,
         model=model,

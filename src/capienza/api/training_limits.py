@@ -6,8 +6,9 @@ import math
 
 import msgspec
 
+from capienza.card.fields import MAX_COUNT
 from capienza.card.model import Card, Placement, TokenCount
-from capienza.decide.limits import Limit, Need
+from capienza.decide.limits import Limit, Need, limit
 from capienza.errors import InputError, Message
 from capienza.ledger.capacity import Capacity, fit_word
 from capienza.ledger.ledger import CACHED, Ledger, Total
@@ -17,6 +18,7 @@ from capienza.predict.gpu import GpuFacts
 from capienza.predict.model import Model
 from capienza.predict.sizing import ask_training, build_ledger
 from capienza.predict.training.passes import Passes
+from capienza.recipe.recipe import Recipe
 from capienza.units import NOTHING
 
 
@@ -43,6 +45,7 @@ class TrainingSearch:
         self.known: dict[tuple[int, int, int | None, bool], Need] = {}
         answer = ask_training(card, model, gpus, is_replayed=False)
         self.notes: tuple[Message, ...] = () if answer is None else answer.notes
+        self.step = 1 if answer is None else microbatch_step(answer.recipe)
 
     def need(self, tokens: int, microbatch: int, accumulation: int | None = None) -> Need:
         """What that load needs, without what the allocator would give back."""
@@ -96,6 +99,34 @@ def loaded(card: Card, tokens: int, microbatch: int, accumulation: int | None = 
         tokens=msgspec.structs.replace(card.tokens, required=required if tokens == required.total else count),
         microbatch=microbatch,
         accumulation=card.accumulation if accumulation is None else accumulation,
+    )
+
+
+def microbatch_step(recipe: Recipe) -> int:
+    """What a microbatch must be a multiple of: completions of an update make whole groups (TRL, num_generations)."""
+    if recipe.objective != "grpo" or recipe.preference is None:
+        return 1
+    return recipe.preference.group // math.gcd(
+        recipe.preference.group, recipe.accumulation * recipe.parallel.data_ranks
+    )
+
+
+def microbatch_limit(search: TrainingSearch, tokens: int, capacity: Capacity, margin_bytes: int) -> Limit:
+    """The largest microbatch, among those that the training divides."""
+    step = search.step
+    found = limit(
+        "microbatch",
+        tokens,
+        lambda value: search.need(tokens, value * step),
+        capacity,
+        margin_bytes,
+        whole=lambda value: search.whole(tokens, value * step),
+        most=max(1, MAX_COUNT // step),
+    )
+    return msgspec.structs.replace(
+        found,
+        expected=found.expected and found.expected * step,
+        certain=found.certain and found.certain * step,
     )
 
 

@@ -41,7 +41,6 @@ from capienza.predict.training.tape import (
     LOGITS,
     SEGMENT,
     WORKING,
-    Edge,
     Event,
     Gradients,
     Leaf,
@@ -66,6 +65,11 @@ NOT_MEASURED = template(
     "training.outside-not-measured",
     "what lies outside PyTorch beside an engine was measured on {accepted}, not on {gpu}",
     "measure the run on that card",
+)
+NOTHING_TRAINED = template(
+    "training.update-without-gradient",
+    "no module that the loss passes through is trained: targets are {targets}",
+    "name modules of the model as targets, such as all-linear",
 )
 FP32, HALF = 4, 2
 MOST_SLACK = 1.03
@@ -168,11 +172,14 @@ def _walked(architecture: Architecture, recipe: Recipe, trained: tuple[Trained, 
     states: list[Tensor] = []
     for _ in range(min(microbatches, UPDATES_SHOWN)):
         tape.segment("forward")
-        edge, edge_item = _logprobs(tape, model, vocab)
+        made, item = _logprobs(tape, model, vocab)
+        if made.edge is None or not trained:
+            targets = recipe.adapters.targets if recipe.adapters else ()
+            raise InputError(NOTHING_TRAINED(targets=", ".join(targets)[:80] or "-"))
         tape.segment("backward")
         tape.kind = WORKING
-        backward(tape, edge, tape.new(model.batch * model.tokens, edge_item), tape.bounds)
-        del edge
+        backward(tape, made.edge, tape.new(model.batch * model.tokens, item), tape.bounds)
+        del made
         tape.kind, tape.bounds = 0, []
         tape.segment("optimizer_step")
         if not states:
@@ -194,8 +201,8 @@ def _scored(tape: Tape, model: Decoder, vocab: int) -> Tensor:
     return made
 
 
-def _logprobs(tape: Tape, model: Decoder, vocab: int) -> tuple[Edge, int]:
-    """The forward pass to the log-probabilities; the edge that the gradient enters by, and its format."""
+def _logprobs(tape: Tape, model: Decoder, vocab: int) -> tuple[Tensor, int]:
+    """The forward pass to the log-probabilities, and the bytes of one of them."""
     width, count = model.head.module.weight.columns, model.batch * (model.tokens - 1)
     with tape.autocasting():
         rows = stack(tape, model)
@@ -211,9 +218,7 @@ def _logprobs(tape: Tape, model: Decoder, vocab: int) -> tuple[Edge, int]:
         del given
         return (whole,)
 
-    edge = connected(made, tape.node((rows,), back, rows)).edge
-    assert edge is not None  # adapters are trained
-    return edge, item
+    return connected(made, tape.node((rows,), back, rows)), item
 
 
 def _logit_item(model: Decoder, item: int) -> int:
