@@ -197,9 +197,14 @@ def _whole(walked: Sequence[Segment], like: Sequence[int]) -> Iterator[tuple[obj
                 yield (phase, place), by_name[phase, like[place]]
 
 
-def training_events(model: Decoder, recipe: Recipe, count: int, program: Compared | None = None) -> list[Event]:
-    """So many microbatches of one update, to where the optimizer's step begins; `program` None: supervised."""
-    tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
+def training_events(
+    model: Decoder, recipe: Recipe, count: int, program: Compared | None = None, tape: Tape | None = None
+) -> list[Event]:
+    """So many microbatches of one update, to where the optimizer's step begins; `program` None: supervised.
+
+    `tape`: an empty one to write on, where the caller wants to know more of it than its events.
+    """
+    tape = tape or Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     for microbatch in range(count):
         tape.segment(ENTRY)
         loss, outputs = _losses(tape, model, program, is_first=not microbatch)
@@ -225,9 +230,11 @@ def _losses(tape: Tape, model: Decoder, program: Compared | None, *, is_first: b
     return found
 
 
-def evaluation_events(model: Decoder, recipe: Recipe, program: Compared | None = None) -> list[Event]:
+def evaluation_events(
+    model: Decoder, recipe: Recipe, program: Compared | None = None, tape: Tape | None = None
+) -> list[Event]:
     """A forward pass of which nothing is kept."""
-    tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
+    tape = tape or Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     tape.is_training = False
     tape.segment(ENTRY)
     with tape.no_grad():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capienza.architecture.model import Architecture
-from capienza.errors import Message
+from capienza.errors import Message, phrase
 from capienza.ledger.counters import CONTEXT, HOST
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
@@ -207,7 +207,7 @@ def _cached(
         kept = memory.reserved.get(phase, 0) + outside + (0 if phase is Phase.LOAD else more)
         highest = max(highest, kept, allocated)
         formula = single.KEPT(reserved_bytes=highest, allocated_bytes=allocated)
-        source = "the run's blocks through the allocator"
+        source = phrase("the run's blocks through the allocator")
         yield expected(CACHED, (phase,), device, highest - allocated, formula, source)
 
 
