@@ -43,9 +43,7 @@ def test_rows_add_up_to_the_entry(training: str, weights: str, more: str, tmp_pa
     sizing = _sizing(tmp_path, training, weights, more)
     for name in KINDS:
         entries = tuple(
-            one
-            for one in sizing.entries(name)
-            if set(one.phases) & {Phase.FORWARD, Phase.BACKWARD, Phase.EVAL}
+            one for one in sizing.entries(name) if set(one.phases) & {Phase.FORWARD, Phase.BACKWARD, Phase.EVAL}
         )
         rows = held_rows(sizing, entries)
         for entry in entries:
