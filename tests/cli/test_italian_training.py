@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.conftest import ROOT, Outcome
 
 MODEL = ROOT / "examples" / "configs" / "Qwen--Qwen2.5-0.5B"

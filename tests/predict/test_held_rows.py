@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.conftest import ROOT
 
 from capienza.api.sizing import held_rows, size
 from capienza.ledger.phase import Phase
 from capienza.predict.training.held import KINDS
-from tests.conftest import ROOT
 
 MODEL = ROOT / "examples" / "configs" / "Qwen--Qwen2.5-0.5B"
 
