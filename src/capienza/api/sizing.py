@@ -12,8 +12,9 @@ from capienza.api.models import model_of
 from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
 from capienza.errors import Message, UsageError, template
 from capienza.ledger.entry import Entry
+from capienza.ledger.held import HeldRow
 from capienza.ledger.phase import Phase
-from capienza.predict.answer import HeldRow, Sizing, gpu_fit
+from capienza.predict.answer import Sizing, gpu_fit
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.resident import rule_notes, rule_outcomes
 from capienza.predict.sizing import ask_engine, ask_training, build_ledger

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from capienza.i18n.translator import Say
+from capienza.ledger.held import HeldRow
 from capienza.ledger.phase import Phase
-from capienza.predict.answer import HeldRow
 from capienza.report.blocks import Table
 
 LAYER = "layer"

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from capienza.card.model import Host
 from capienza.i18n.translator import Say
 from capienza.ledger.entry import Entry
+from capienza.ledger.held import HeldRow
 from capienza.ledger.ledger import Ledger, Total
 from capienza.ledger.phase import Phase
-from capienza.predict.answer import GpuFit, HeldRow, Sizing
+from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
 from capienza.report.held import held_table
 from capienza.report.labels import (

@@ -7,9 +7,10 @@ from typing import Any
 
 from capienza.ledger.capacity import Capacity
 from capienza.ledger.entry import Entry
+from capienza.ledger.held import HeldRow
 from capienza.ledger.ledger import Total
 from capienza.ledger.phase import Phase
-from capienza.predict.answer import GpuFit, HeldRow, Sizing
+from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.held import held_data
 from capienza.report.messages import message_data
 from capienza.report.tool import TOOL

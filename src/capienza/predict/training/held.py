@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from capienza.architecture.model import Architecture
-from capienza.predict.answer import HeldRow
+from capienza.ledger.held import HeldRow
 from capienza.predict.training.blocks.build import ITEM, Builder
 from capienza.predict.training.passes import PARTS, evaluation_events, microbatches_of, training_events
 from capienza.predict.training.preference import compared
