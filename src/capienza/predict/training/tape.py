@@ -166,7 +166,7 @@ class Tape:
         return Tensor(elements, item, block)
 
     def once(self, tensor: Tensor) -> None:
-        """Though a layer of many alike made it, this block is the last one's: what the others made stays in the graph."""
+        """A layer of many alike made it, and it is the last one's alone: what the others made stays in the graph."""
         if tensor.block is not None:
             self.append((RENAMED, tensor.block.number, ONCE, self.kind))
 
