@@ -78,6 +78,7 @@ def all_texts() -> set[str]:
         texts |= set(marked_literals(path))
     texts |= set(command_texts())
     texts |= set(card_texts())
+    texts |= set(habit_texts())
     return texts - {""}
 
 
@@ -127,6 +128,14 @@ def card_texts() -> Iterator[str]:
     from capienza.records.fields import FIELDS
 
     yield from (field.description for field in (*fields(), *FIELDS))
+
+
+def habit_texts() -> Iterator[str]:
+    """What the sources of frameworks' defaults say in words."""
+    from capienza.recipe.habits.lookup import layers, sources_in_words
+
+    for layer in layers().values():
+        yield from sources_in_words(layer)
 
 
 def placeholders(text: str) -> list[str]:

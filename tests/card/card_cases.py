@@ -37,6 +37,7 @@ BAD_YAML = {
 """Bad as YAML: an editor says so too."""
 
 BAD_TO_ALL = {
+    TUNING + "training: {save_total_limit: -1}\n": ["5:30 not-a-whole-number training.save_total_limit"],
     # the document
     "[]": ["1:1 not-a-card None"],
     "text": ["1:1 not-a-card None"],
@@ -196,9 +197,8 @@ BAD_TO_THE_LOADER = {
     HEAD + "ranking: [{by: cost, within: 101 %}]\n": ["5:30 within-out-of-range ranking[0].within"],
     HEAD + "ranking: [{by: finish, within: 200000 h}]\n": ["5:32 within-out-of-range ranking[0].within"],
     HEAD + "ranking: [{by: margin, within: 99999999 PiB}]\n": ["5:32 size-too-large ranking[0].within"],
-    TUNING + "training: {export: gguf}\n": ["5:20 option-value training.export"],
-    TUNING + "training: {save_total_limit: -1}\n": ["5:30 option-value training.save_total_limit"],
-    TUNING + "training: {save-only-model: maybe}\n": ["5:29 option-value training.save-only-model"],
+    TUNING + "training: {export: gguf}\n": ["5:20 not-an-export training.export"],
+    TUNING + "training: {save-only-model: maybe}\n": ["5:29 not-a-flag training.save-only-model"],
 }
 """What a schema cannot say: values against each other, names and numbers beyond a pattern."""
 

@@ -190,7 +190,7 @@ AT_LOADING = {
     "{method: full, eval_microbatch: -1}": "not-a-whole-number training.eval_microbatch",
     "{method: full, max_grad_norm: -1}": "not-a-number training.max_grad_norm",
     "{method: full, gradient_checkpoint: true}": "unknown-key training.gradient_checkpoint",
-    "{method: full, export: gguf}": "option-value training.export",
+    "{method: full, export: gguf}": "not-an-export training.export",
 }
 
 

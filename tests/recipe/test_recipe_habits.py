@@ -277,7 +277,16 @@ def test_the_data_name_known_options_and_readable_ranges() -> None:
 
 
 def test_every_option_is_settled_once() -> None:
-    own = {"dora", "optimizer_library", "targets", "fsdp", "fsdp_config", "deepspeed"}
+    own = {
+        "save_only_model",
+        "save_total_limit",
+        "dora",
+        "optimizer_library",
+        "targets",
+        "fsdp",
+        "fsdp_config",
+        "deepspeed",
+    }
     assert len(set(ORDER)) == len(ORDER)
     assert set(KNOWN) - own <= set(ORDER)
 

@@ -11,6 +11,9 @@ import msgspec
 from capienza.api.models import model_of
 from capienza.card.model import Card, ModelRef, Placement, TokenCount, Tokens, Weights
 from capienza.errors import Message, UsageError, template
+from capienza.ledger.entry import Entry
+from capienza.ledger.held import HeldRow
+from capienza.ledger.phase import Phase
 from capienza.predict.answer import Sizing, gpu_fit
 from capienza.predict.gpu import NO_GPU, GpuFacts
 from capienza.predict.resident import rule_notes, rule_outcomes
@@ -187,3 +190,20 @@ def _with_gpu(sizing: Sizing, name: str, gpu: GpuCapacity) -> Sizing:
 def margin_bytes(card: Card) -> int:
     """The margin that the card states; none stated is none added, and memory is then never admissible."""
     return card.margin.amount_bytes if card.margin else 0
+
+
+def held_rows(sizing: Sizing, entries: tuple[Entry, ...]) -> dict[Phase, tuple[HeldRow, ...]]:
+    """The tensors behind entries of a pass on a GPU alone, by phase; empty for any other entry."""
+    from capienza.predict.training.held import KINDS, held_at_most
+
+    training = sizing.training
+    if training is None or training.passes is None or training.is_shared or not entries or entries[0].name not in KINDS:
+        return {}
+    config = sizing.model.artifact.config if sizing.model.artifact is not None else None
+    walked = (Phase.FORWARD, Phase.BACKWARD, Phase.EVAL)
+    return {
+        phase: held_at_most(training.architecture, training.recipe, str(phase), entries[0].name, config)
+        for entry in entries
+        for phase in entry.phases
+        if phase in walked and entry.amount is not None
+    }

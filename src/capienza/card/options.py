@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from capienza.card.model import Scalar
-from capienza.errors import InputError, phrase
+from capienza.errors import phrase
 
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 _WITH_LETTER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?[kKmMgGtT]", re.ASCII)
@@ -40,28 +40,11 @@ def accepted_by(option: str) -> Accepted | None:
     return ACCEPTED.get(plain_name(option))
 
 
-def accepted_in_training(option: str) -> Accepted | None:
-    """What an option takes that changes what a training writes to disk; None for any other."""
-    return TO_DISK.get(plain_name(option))
-
-
 def as_flag(value: object) -> bool | None:
     """The truth that a flag states; None for what is no flag."""
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.casefold())
     return bool(value) if value in (0, 1) else None
-
-
-def _is_export(value: Scalar) -> bool:
-    """Nothing, the adapters alone, or whole weights in a format that can be computed."""
-    if value in ("none", "adapter", "merge", "full_state"):
-        return True
-    from capienza.formats.scheme import scheme_named  # only a card that states an export needs the formats
-
-    try:
-        return isinstance(value, str) and bool(scheme_named(value))
-    except InputError:
-        return False
 
 
 def _number(value: Scalar) -> float | None:
@@ -100,8 +83,6 @@ def _is_flag(value: Scalar) -> bool:
     return value in (0, 1) or (isinstance(value, str) and value.casefold() in ("true", "false"))
 
 
-KEPT = Accepted(phrase("a whole number from 0 to 1000000"), lambda value: _is_whole(value, 0, 1_000_000))
-EXPORT = Accepted(phrase("none, adapter, merge, full_state, or a weight format such as bf16"), _is_export)
 COUNT = Accepted(phrase("a whole number of at least 1"), _is_whole)
 BLOCK = Accepted(phrase("1, 8, 16, 32, 64, 128 or 256"), lambda value: _is_whole(value) and int(value) in BLOCK_SIZES)
 COUNT_OR_ALL = Accepted(phrase("a whole number of at least 1, or -1"), lambda value: _is_whole(value) or value == -1)
@@ -148,6 +129,3 @@ ACCEPTED: dict[str, Accepted] = {
     "kv_cache_dtype": NAME,
 }  # fmt: skip
 """Known options by their plain name."""
-
-TO_DISK: dict[str, Accepted] = {"export": EXPORT, "save_only_model": FLAG, "save_total_limit": KEPT}
-"""Options of the training recipe that change what is written to disk; `save_total_limit` 0 keeps all."""

@@ -11,7 +11,7 @@ import msgspec
 
 from capienza.card.model import TokenCount
 from capienza.card.moments import Moment, end_of, start_of
-from capienza.card.options import accepted_by, accepted_in_training, plain_name
+from capienza.card.options import accepted_by, plain_name
 from capienza.card.problems import shown
 from capienza.card.quality_rules import quality_problems
 from capienza.card.ranking import NOT_LAST, NOTHING_RANKED, PREFERENCES, TWICE, unit_problem
@@ -250,7 +250,7 @@ def _options(found: Found) -> Problems:
         other = first.setdefault(start + plain_name(option), path)
         if other != path:
             yield _against(found, path, other)
-        accepted = (accepted_by if start == ENGINE_OPTIONS else accepted_in_training)(option)
+        accepted = accepted_by(option) if start == ENGINE_OPTIONS else None
         if accepted and path in found.values and not accepted.takes(found.values[path]):
             yield path, OPTION_VALUE(accepted=accepted.text, found=shown(found.nodes[path].value))
         if start != ENGINE_OPTIONS and path in found.values:

@@ -13,7 +13,7 @@ from typing import Any
 from capienza.card.kinds import NOT_NUMBER, ONE_VALUE, Kind, read_whole
 from capienza.card.model import Scalar
 from capienza.card.problems import Refused, Value, closest, shown
-from capienza.errors import template
+from capienza.errors import InputError, template
 from capienza.yamlmarks import Node
 
 NOT_A_WORD = template("card.not-a-word", "expected one of {accepted}, got {found}", "Write one of these words.")
@@ -27,6 +27,11 @@ NOT_NAMES = template(
     "card.not-names",
     "expected names of modules, got {found}",
     "Write a list such as [q_proj, v_proj], or one text with spaces between.",
+)
+NOT_AN_EXPORT = template(
+    "card.not-an-export",
+    "expected one of {accepted}, or a weight format such as bf16, got {found}",
+    "Write one of these words, or the format in which whole weights are handed on.",
 )
 NOT_A_CONFIGURATION = template(
     "card.not-a-configuration",
@@ -66,6 +71,31 @@ def _flag(value: Value) -> Scalar:
 
 
 FLAG = Kind(text="true or false", schema={"enum": [True, False, 0, 1, *_FLAG_TEXTS]}, convert=_flag)
+
+
+EXPORTS = ("none", "adapter", "merge", "full_state")
+
+
+def _export(value: Value) -> Scalar:
+    """One of the words, or a format that whole weights are written in."""
+    from capienza.formats.scheme import scheme_named  # only a card that states an export needs the formats
+
+    if isinstance(value, str) and value not in EXPORTS:
+        try:
+            scheme_named(value)
+        except InputError:
+            raise Refused(NOT_AN_EXPORT(accepted=EXPORTS, found=shown(value)), closest(value[:60], EXPORTS)) from None
+    elif not isinstance(value, str):
+        raise Refused(NOT_AN_EXPORT(accepted=EXPORTS, found=shown(value)))
+    return value
+
+
+EXPORT = Kind(
+    text="none or adapter or merge or full_state, or a weight format such as bf16",
+    schema={"type": "string", "pattern": r"\S"},
+    convert=_export,
+)
+"""What a training hands on; it decides what is held at the end and what is written to disk."""
 
 
 def amount(least: int, most: int, *, open_end: bool = False, or_none: bool = False) -> Kind:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from capienza.card.kinds import Kind, text, whole
-from capienza.card.training_kinds import CONFIGURATION, FLAG, NAMES, amount, count, words
+from capienza.card.training_kinds import CONFIGURATION, EXPORT, FLAG, NAMES, amount, count, words
 
 DTYPES = ("bf16", "fp16", "fp32")
 LONGEST = 10**9
@@ -152,10 +152,21 @@ OPTIONS: tuple[TrainingOption, ...] = (
     ),
     TrainingOption("eval_generates", count(0, LONGEST), "Tokens that evaluation generates.", "0"),
     TrainingOption(
+        "export",
+        EXPORT,
+        "What is handed on at the end: nothing, the adapters alone, the model with its adapters merged in, or whole "
+        "weights, as they are held or in a format that is named.",
+        "merge",
+    ),
+    TrainingOption(
         "export_device",
         words("gpu", "cpu"),
         "Where what is exported is put together; on the cpu the whole weights are loaded into main memory for it.",
         "cpu",
+    ),
+    TrainingOption("save_total_limit", count(0, 10**6), "Checkpoints that are kept on disk; 0 keeps all.", "2"),
+    TrainingOption(
+        "save_only_model", FLAG, "A checkpoint is of weights alone, without the optimizer's states.", "true"
     ),
     TrainingOption(
         "max_grad_norm",

@@ -92,6 +92,7 @@ def size_command(
     if subject is None:
         raise UsageError(NEEDS_SUBJECT())
 
+    from capienza.api.sizing import held_rows
     from capienza.api.sizing import size as compute
     from capienza.cli.output import current_say, show
 
@@ -111,8 +112,10 @@ def size_command(
     show(
         form,
         as_json,
-        document=lambda say: _report("size").explain_document(sizing.card.name, entries, say),
-        data=lambda: _report("size_data").entries_data(entries),
+        document=lambda say: _report("size").explain_document(
+            sizing.card.name, entries, say, held_rows(sizing, entries)
+        ),
+        data=lambda: _report("size_data").entries_data(entries, held_rows(sizing, entries)),
     )
 
 

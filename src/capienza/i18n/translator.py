@@ -26,8 +26,11 @@ _MONTHS = {
 
 _MOMENTS = {"date", "deadline", "earliest", "end", "expires", "latest", "latest_start", "planned", "start", "until"}
 """Parameters that may be a moment in text, as records and offers keep it."""
-_HOURS = {"available", "certain", "elapsed", "hours", "percent", "planned", "term", "usable", "work"}
-"""Parameters that may be hours or a percentage in text; a release such as 12.8 is never one of them."""
+_DECIMALS = {
+    "available", "certain", "elapsed", "factor", "hours", "per_parameter", "per_token", "percent", "planned", "term",
+    "usable", "work",
+}  # fmt: skip
+"""Parameters that may be hours, a percentage or a rate in text; a release such as 12.8 is never one of them."""
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
 
@@ -107,7 +110,7 @@ class Say:
             return self.message(value)
         if isinstance(value, bool):
             return self("yes") if value else self("no")
-        if name in _HOURS and isinstance(value, str) and _DECIMAL.fullmatch(value):
+        if name in _DECIMALS and isinstance(value, str) and _DECIMAL.fullmatch(value):
             return self.decimals(value)
         if name in _MOMENTS and isinstance(value, str) and _MOMENT.fullmatch(value):
             return self.moment(datetime.datetime.fromisoformat(value))

@@ -57,7 +57,22 @@ def rule_outcomes(card: Card, model: Model, gpu: GpuFacts) -> tuple[tuple[Outcom
 
 def rule_notes(found: tuple[tuple[Outcome, ...], ...]) -> tuple[Message, ...]:
     """What is worth a word beside the figures: every rule that is violated, open, or of another release."""
-    return tuple(dict.fromkeys(one.reason for of_gpu in found for one in of_gpu if one.met is not Truth.TRUE))
+    return tuple(
+        dict.fromkeys(
+            one.reason for of_gpu in found for one in of_gpu if one.met is not Truth.TRUE and not _is_of_no_rule(one)
+        )
+    )
+
+
+def _is_of_no_rule(one: Outcome) -> bool:
+    """Does it say that no rule is known of a program of which none ever was? Verdicts say so; figures need not."""
+    from capienza.catalog.rule_texts import NO_RULE
+    from capienza.catalog.rules import load_rules
+
+    if one.rule is not None or one.reason.code != NO_RULE.code:
+        return False
+    engine = str(one.reason.parameters["engine"])
+    return not any(rule.concerns(engine) for rule in load_rules())
 
 
 def held_as(card: Card, model: Model, gpu: GpuFacts) -> Held | None:

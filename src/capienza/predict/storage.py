@@ -21,7 +21,7 @@ from capienza.ledger.phase import Phase
 from capienza.predict.host_memory import ram_entries
 from capienza.predict.model import Model, stored_format
 from capienza.predict.options import open_options, without_floor
-from capienza.predict.training.saved import is_adapted, needed_fields, option, saved
+from capienza.predict.training.saved import is_adapted, needed_fields, option, saved, usual_export
 from capienza.predict.unknowns import A_RULE, STATED_INPUT, is_stated, unknown_entry
 from capienza.predict.weights import FROM_FIELD, FROM_HEADERS, weight_bytes
 from capienza.units import Range
@@ -58,6 +58,7 @@ EXPORT_ADAPTER = template("predict.formula-export-adapter", "the adapters alone:
 WHOLE = ("merge", "full_state")
 """Whole weights in the format that they are stored in."""
 FROM_RECIPE = template("predict.from-recipe", "the card's training recipe")
+BY_HABIT = template("predict.from-habit", "not stated in the card: {source}")
 READ_VOLUME = template(
     "predict.proof-volume",
     "the volume read on a finished run, or stated in the card as {field}",
@@ -181,7 +182,7 @@ def _export(card: Card, model: Model) -> list[Entry]:
     if stated == NONE:
         return []
     if stated is None:
-        return [_unknown("export_files", phases, DISK, ("training.export",))]
+        return _usual_export(card, model)
     if stated == ADAPTER:
         found = saved(card, model) if is_adapted(card) else None
         if found is None:
@@ -195,6 +196,24 @@ def _export(card: Card, model: Model) -> list[Entry]:
     amount = Range(whole.total_bytes, whole.expected_bytes, whole.expected_bytes)
     formula = EXPORT(format=str(stated), formula=whole.formula)
     return [_entry("export_files", phases, _as_proved(amount, card), formula, whole.source)]
+
+
+def _usual_export(card: Card, model: Model) -> list[Entry]:
+    """What the recipe takes where the card states no export: by habit, so that nothing of it is proved."""
+    phases = (Phase.EXPORT,)
+    habit = usual_export(card, model)
+    if habit is None or habit.value in (NONE, "merge"):
+        return [_unknown("export_files", phases, DISK, ("training.export",))]
+    training = card.training
+    assert training is not None
+    options = {**training.options, "export": str(habit.value)}
+    asked = msgspec.structs.replace(card, training=msgspec.structs.replace(training, options=options))
+    return [
+        entry if entry.amount is None else msgspec.structs.replace(
+            entry, amount=without_floor(entry.amount), source=BY_HABIT(source=habit.source)
+        )
+        for entry in _export(asked, model)
+    ]  # fmt: skip
 
 
 def _stated(name: str, amount_bytes: int | None, field: str, device: str) -> list[Entry]:

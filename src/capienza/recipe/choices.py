@@ -36,6 +36,8 @@ WITHOUT_MEMORY = frozenset(
     }
 )  # fmt: skip
 """Options of a training that change no byte on the GPU; some change what is written to disk."""
+OF_THE_DISK = frozenset({"save_only_model", "save_total_limit"})
+"""Options of a card that only change what is written to disk."""
 OF_THE_ENGINE = frozenset({"attention"})
 """Options of the recipe that may also stand under engine.options."""
 MERGED = {("offload", frozenset({"optimizer", "parameters"})): "parameters"}
@@ -115,7 +117,8 @@ def _read(field: str, name: str, value: Scalar) -> tuple[str, _Said] | None:
         return "eval_microbatch", _Said(field, 0)
     spelling = SPELLINGS.get(name)
     if spelling is None:
-        return (name, _Said(field, value)) if name in KNOWN or name in OWN else None
+        is_known = (name in KNOWN and name not in OF_THE_DISK) or name in OWN
+        return (name, _Said(field, value)) if is_known else None
     if spelling.values is None:
         return spelling.option, _Said(field, value)
     folded: Scalar = value.casefold() if isinstance(value, str) else value

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from capienza.card.model import Host
 from capienza.i18n.translator import Say
 from capienza.ledger.counters import HOST, counters_of
 from capienza.ledger.entry import Entry
+from capienza.ledger.held import HeldRow
 from capienza.ledger.ledger import Ledger, Total
 from capienza.ledger.phase import Phase
 from capienza.predict.answer import GpuFit, Sizing
 from capienza.report.blocks import Block, Document, Heading, Items, Paragraph, Table
+from capienza.report.held import held_table
 from capienza.report.labels import (
     ENTRY_LABELS,
     INPUT_LABELS,
@@ -396,10 +400,12 @@ def needs_text(entry: Entry, say: Say) -> str:
     return ", ".join(say(NEED_LABELS[need]) if need in NEED_LABELS else need for need in entry.needs)
 
 
-def explain_document(card: str, entries: tuple[Entry, ...], say: Say) -> Document:
+def explain_document(
+    card: str, entries: tuple[Entry, ...], say: Say, held: Mapping[Phase, tuple[HeldRow, ...]] | None = None
+) -> Document:
     """One entry, as every GPU has it: formula with its numbers, values with their origin, source.
 
-    Where its amount differs from phase to phase, one table each.
+    Where its amount differs from phase to phase, one table each. `held`: the tensors of the entry, by phase.
     """
     blocks: list[Block] = [Heading(f"{card}: {say(label(ENTRY_LABELS, entries[0].name))}", 1)]
     seen: dict[tuple[object, ...], list[Entry]] = {}
@@ -407,6 +413,7 @@ def explain_document(card: str, entries: tuple[Entry, ...], say: Say) -> Documen
         seen.setdefault((entry.phases, entry.device) if len(_phases(entries)) > 1 else (), []).append(entry)
     for same in seen.values():
         blocks += _explained(tuple(same), say)
+        blocks += [held_table(rows, say) for phase in same[0].phases if (rows := (held or {}).get(phase))]
     return tuple(blocks)
 
 

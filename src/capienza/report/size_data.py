@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from capienza.ledger.capacity import Capacity
 from capienza.ledger.entry import Entry
+from capienza.ledger.held import HeldRow
 from capienza.ledger.ledger import Total
+from capienza.ledger.phase import Phase
 from capienza.predict.answer import GpuFit, Sizing
+from capienza.report.held import held_data
 from capienza.report.messages import message_data
 from capienza.report.tool import TOOL
 from capienza.units import Range
@@ -123,9 +127,10 @@ def entry_data(entry: Entry) -> dict[str, Any]:
     }
 
 
-def entries_data(entries: tuple[Entry, ...]) -> dict[str, Any]:
-    """One entry as every GPU has it (`capienza.entry/1`)."""
-    return {"schema": "capienza.entry/1", "tool": TOOL, "entries": [entry_data(entry) for entry in entries]}
+def entries_data(entries: tuple[Entry, ...], held: Mapping[Phase, tuple[HeldRow, ...]] | None = None) -> dict[str, Any]:
+    """One entry as every GPU has it (`capienza.entry/1`); `held`: the tensors of an entry of a pass, by phase."""
+    made = {"schema": "capienza.entry/1", "tool": TOOL, "entries": [entry_data(entry) for entry in entries]}
+    return made | {"held": held_data(held)} if held else made
 
 
 def range_data(amount: Range) -> dict[str, int]:

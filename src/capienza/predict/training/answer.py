@@ -12,7 +12,7 @@ from capienza.architecture.model import Architecture, Parameter
 from capienza.card.load import place_of
 from capienza.card.model import Card
 from capienza.card.problems import closest
-from capienza.errors import InputError, Message, Place, template, with_suggestion
+from capienza.errors import NOTHING, InputError, Message, Place, template, with_suggestion
 from capienza.formats.scheme import Scheme
 from capienza.ledger.entry import Entry
 from capienza.ledger.phase import Phase
@@ -80,6 +80,12 @@ TOO_LONG = template(
     "training.above-the-models-length",
     "{tokens} tokens are required, and the model is made for {longest}",
     "take a model of that length, or one whose positions were extended; the figures are of the required length",
+)
+WIDER_SHARDS = template(
+    "training.wider-shards",
+    "the card's weights are in {base}, and {sharding} holds each GPU's part of them in {held} ({source}): the ledger's "
+    "weights are these, and a pass gathers them in {gathered}",
+    "state training.trained_dtype: {base} if the program keeps none of it in {held}",
 )
 RANK_ABOVE = template(
     "training.rank-above",
@@ -346,6 +352,7 @@ def _rank_answer(
     except InputError as error:
         notes = (*notes, error.message)
     parallel = recipe.parallel
+    notes = (*notes, *_wider_shards(recipe))
     if parallel.data_ranks * parallel.tensor_ranks * parallel.pipeline_ranks == 1:
         notes = (*notes, ALONE(sharding=recipe.parallel.sharding))
     return TrainingAnswer(
@@ -355,6 +362,20 @@ def _rank_answer(
         rank=memory,
         notes=(*notes, *recipe.left_out),
     )
+
+
+def _wider_shards(recipe: Recipe) -> Iterator[Message]:
+    """Where a library holds what is trained wider than the card's weights are."""
+    precision, parallel = recipe.precision, recipe.parallel
+    if recipe.adapters is None and parallel.sharding.startswith("fsdp") and precision.trained != precision.base:
+        source = next((one.source for one in recipe.origins if one.field == "precision.trained"), None)
+        yield WIDER_SHARDS(
+            base=precision.base,
+            sharding=parallel.sharding,
+            held=precision.trained,
+            source=source or NOTHING,
+            gathered=parallel.parameter_dtype or precision.trained,
+        )
 
 
 @functools.lru_cache(maxsize=64)

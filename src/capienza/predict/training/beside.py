@@ -45,6 +45,13 @@ OTHER_RELEASE = template(
     "{installed}",
     "trace with the card's own release installed",
 )
+OTHER_PROGRAM = template(
+    "training.beside-program",
+    "the closed form follows {framework} {stated}, as the card says; the traced program is the Trainer's step of "
+    "transformers {installed}, and runs no code of {framework}",
+    "installing {framework} changes nothing here: go by the closed form for what {framework} does by itself, or trace "
+    "a program of your own that calls it, with predict_peak",
+)
 IN_ONE = template(
     "training.beside-one-only",
     "{phase}: only the trace has it: {why}",
@@ -161,12 +168,22 @@ def causes(
     if not any(one.is_apart or one.computed_allocated_bytes is None for one in phases):
         return
     stated = recipe.framework_version
+    said = {origin.field for origin in recipe.origins if origin.is_stated}
+    # Where the card says that there is none, there is nothing to advise.
+    refused = {
+        phase for phase, field in ((Phase.EVAL, "evaluation.microbatch"), (Phase.EXPORT, "export")) if field in said
+    }
     if stated is not None and not (recipe.framework == "transformers" and stated == installed):
-        yield OTHER_RELEASE(framework=recipe.framework, stated=stated, installed=installed)
+        told = OTHER_RELEASE if recipe.framework == "transformers" else OTHER_PROGRAM
+        yield told(framework=recipe.framework, stated=stated, installed=installed)
     if any(one.phase is Phase.LOAD and one.is_apart for one in phases):
         yield LOADED()
     for one in phases:
-        if one.phase in (Phase.EVAL, Phase.EXPORT) and one.computed_allocated_bytes is None:
+        if (
+            one.phase in (Phase.EVAL, Phase.EXPORT)
+            and one.computed_allocated_bytes is None
+            and one.phase not in refused
+        ):
             yield IN_ONE(phase=str(one.phase), why=NOT_STATED())
     if any(one.phase in (Phase.FORWARD, Phase.BACKWARD) and one.computed_allocated_bytes is None for one in phases):
         for note in notes:

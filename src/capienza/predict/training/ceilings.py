@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from capienza.errors import phrase
 from capienza.ledger.counters import CONTEXT, DEVICE_SPREAD, OUTSIDE
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED
@@ -30,7 +31,7 @@ from capienza.units import Range
 
 SPREAD = "measured_spread"
 ALLOCATED, RESERVED, DEVICE = "allocated_peak", "reserved_peak", "device_peak"
-CASES = "calibration.json, written by capienza calibrate"
+CASES = phrase("calibration.json, written by capienza calibrate")
 
 
 def factor_of(counter: str, recipe: Recipe, is_assumed: bool) -> Behind:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from capienza.predict.training.tape import ALLOCATED, FREED, RENAMED, Event
+from capienza.predict.training.tape import ALLOCATED, FREED, ONCE, RENAMED, Event
 
 Level: TypeAlias = tuple[int, int, int, int]
 EXITS = {(phase, part) for phase in ("forward", "reference") for part in ("exit", "left", "graph")} | {
@@ -50,8 +50,9 @@ def segments_of(events: Sequence[Event], repeats: Mapping[object, int]) -> list[
             change[kind] -= size * often_held if is_exit else size
             total -= size * often_held if is_exit else size
         elif code == RENAMED:
+            renaming = size
             size, before, often_held = alive[block]
-            alive[block] = size, kind, often_held
+            alive[block] = size, kind, 1 if renaming == ONCE else often_held
             change[before] -= size
             change[kind] += size
         else:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from capienza.architecture.model import Architecture
+from capienza.errors import phrase
 from capienza.ledger.counters import CONTEXT, HOST, OUTSIDE
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
@@ -133,7 +134,7 @@ def _model(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
         yield exact("untied_head", PHASES, device, base.untied_head_bytes, formula, "litgpt model.py")
     if base.buffers_bytes:
         formula = texts.BUFFERS(total=base.buffers_bytes)
-        yield exact("buffers", PHASES, device, base.buffers_bytes, formula, "transformers modeling files")
+        yield exact("buffers", PHASES, device, base.buffers_bytes, formula, phrase("transformers modeling files"))
     load, stays = resident.loading, base.weights_bytes + base.rounding_bytes + base.widened_bytes
     stays += load.slack_bytes
     more = max(0, load.peak_bytes - stays)
@@ -232,7 +233,7 @@ def _passes(vocabulary: int, recipe: Recipe, passes: Passes | None, phases: Phas
 
 
 def _moment(phase: Phase, moment: Moment, tokens: int, device: str) -> Iterator[Entry]:
-    source = "the operations of the pass, walked one by one (predict/training/tape)"
+    source = phrase("the operations of the pass, walked one by one (predict/training/tape)")
     is_layer = moment.where.isdecimal()
     where = texts.IN_LAYER(layer=int(moment.where)) if is_layer else texts.AT_PART(part=moment.where)
     amounts = {
@@ -282,7 +283,7 @@ def _loop(architecture: Architecture, recipe: Recipe, resident: Resident, device
         width = BYTES["fp32" if recipe.precision.widens_outputs else recipe.precision.base]
         kept = recipe.rows_tokens * architecture.vocab_size * width
         formula = texts.KEPT_OUTPUTS(tokens=recipe.rows_tokens, vocabulary=architecture.vocab_size, size=width)
-        yield expected("kept_outputs", STEPS, device, kept, formula, "a training loop that keeps its outputs")
+        yield expected("kept_outputs", STEPS, device, kept, formula, phrase("a training loop that keeps its outputs"))
 
 
 def _ends(recipe: Recipe, resident: Resident, device: str) -> Iterator[Entry]:
@@ -337,7 +338,9 @@ def _cached(
         allocated = resident.base.weights_bytes + total_of(live).amount.expected
         kept = max(allocated, min(reserved[phase], room_bytes(made, phase, device, cuda_total_bytes)))
         formula = texts.KEPT(reserved_bytes=kept, allocated_bytes=allocated)
-        yield expected(CACHED, (phase,), device, kept - allocated, formula, "the run's blocks through the allocator")
+        yield expected(
+            CACHED, (phase,), device, kept - allocated, formula, phrase("the run's blocks through the allocator")
+        )
 
 
 def context_entry(device: str, context: Context | None, phases: Phases) -> Entry:

@@ -17,7 +17,7 @@ from capienza.allocator.events import Event as AllocatorEvent
 from capienza.architecture.model import Architecture, Layer, Parameter
 from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
-from capienza.predict.training.blocks.decoder import Decoder, losses_of
+from capienza.predict.training.blocks.decoder import CACHE, CONVERTED, Decoder, losses_of
 from capienza.predict.training.completions import of_prompts, prompt_events
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
 from capienza.predict.training.expanded import NotAlikeError, expanded
@@ -197,9 +197,14 @@ def _whole(walked: Sequence[Segment], like: Sequence[int]) -> Iterator[tuple[obj
                 yield (phase, place), by_name[phase, like[place]]
 
 
-def training_events(model: Decoder, recipe: Recipe, count: int, program: Compared | None = None) -> list[Event]:
-    """So many microbatches of one update, to where the optimizer's step begins; `program` None: supervised."""
-    tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
+def training_events(
+    model: Decoder, recipe: Recipe, count: int, program: Compared | None = None, tape: Tape | None = None
+) -> list[Event]:
+    """So many microbatches of one update, to where the optimizer's step begins; `program` None: supervised.
+
+    `tape`: an empty one to write on, where the caller wants to know more of it than its events.
+    """
+    tape = tape or Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     for microbatch in range(count):
         tape.segment(ENTRY)
         loss, outputs = _losses(tape, model, program, is_first=not microbatch)
@@ -211,6 +216,7 @@ def training_events(model: Decoder, recipe: Recipe, count: int, program: Compare
             backward(tape, edge, tape.new(1, loss_item), tape.bounds)
         tape.kind, tape.bounds = kind, []
         tape.segment(("backward", "graph"))
+        tape.names.pop(CONVERTED, None)
         del edge, loss, outputs
     tape.names.clear()
     return list(tape.events)
@@ -222,12 +228,15 @@ def _losses(tape: Tape, model: Decoder, program: Compared | None, *, is_first: b
     with tape.autocasting():
         found = losses_of(tape, model)
         tape.segment(("forward", "exit"))
+        tape.names.pop(CACHE, None)
     return found
 
 
-def evaluation_events(model: Decoder, recipe: Recipe, program: Compared | None = None) -> list[Event]:
+def evaluation_events(
+    model: Decoder, recipe: Recipe, program: Compared | None = None, tape: Tape | None = None
+) -> list[Event]:
     """A forward pass of which nothing is kept."""
-    tape = Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
+    tape = tape or Tape(ITEM[recipe.precision.autocast] if recipe.precision.autocast else None)
     tape.is_training = False
     tape.segment(ENTRY)
     with tape.no_grad():

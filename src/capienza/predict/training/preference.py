@@ -100,6 +100,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
         with tape.autocasting():
             rows = stack(tape, model, phase, hold if self.keeps_rows else None)
+            if rows_held and tape.grad and model.checkpointing != "none":
+                tape.once(rows_held[-1])
             tape.segment((phase, "loss"))
             kind, tape.kind = tape.kind, LOGITS
             if scoring.kind == "tiles":

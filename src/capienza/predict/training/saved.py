@@ -17,7 +17,7 @@ from capienza.predict.training.provable import is_format_stated, trained_dtype
 from capienza.predict.training.states import saved_bytes
 from capienza.predict.training.trained import BYTES, num_trained, trained_tensors
 from capienza.recipe.read import recipe_of
-from capienza.recipe.recipe import Recipe
+from capienza.recipe.recipe import Origin, Recipe
 from capienza.units import Range
 
 ADAPTER_METHODS = ("lora", "qlora", "dora")
@@ -83,6 +83,12 @@ def option(card: Card, name: str) -> object:
     """A training option by its plain name; None when the card does not state it."""
     options = card.training.options if card.training else {}
     return next((value for key, value in options.items() if plain_name(key) == name), None)
+
+
+def usual_export(card: Card, model: Model) -> Origin | None:
+    """What the recipe takes for an export that the card does not state; None where the card leaves the recipe open."""
+    recipe = _recipe(card, model)
+    return None if recipe is None else next((one for one in recipe.origins if one.field == "export"), None)
 
 
 def _recipe(card: Card, model: Model) -> Recipe | None:

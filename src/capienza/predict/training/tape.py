@@ -21,6 +21,8 @@ from capienza.predict.training.kernels import column_sum_bytes
 
 ALLOCATED, FREED, RENAMED, SEGMENT = 0, 1, 2, 3
 """Codes of a tape's events: (code, block, size in bytes, kind)."""
+ONCE = 1
+"""In the place of a size beside `RENAMED`: the block stands for itself, whatever its part of the program stands for."""
 ACTIVATIONS, LOGITS, GRADIENTS, WORKING = range(4)
 """What a block is for."""
 GRANULE_BYTES = 512
@@ -162,6 +164,11 @@ class Tape:
         size = elements * item + GRANULE_BYTES - 1 & -GRANULE_BYTES
         append((ALLOCATED, number, size, self.kind if kind is None else kind))
         return Tensor(elements, item, block)
+
+    def once(self, tensor: Tensor) -> None:
+        """A layer of many alike made it, and it is the last one's alone: what the others made stays in the graph."""
+        if tensor.block is not None:
+            self.append((RENAMED, tensor.block.number, ONCE, self.kind))
 
     def scratch(self, *sizes: int) -> None:
         """What a kernel takes and gives back before it ends."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from capienza.card.model import Scalar
-from capienza.errors import Message, template
+from capienza.errors import Message, phrase, template
 from capienza.recipe.choices import Choice, Choices
 from capienza.recipe.versions import Versions, is_within, numbers
 
 DATA = Path(__file__).parent / "data"
 ASSUMED_FILE = "assumed"
+_WORD = re.compile(r"(?:^| )[a-z]{2,}(?=[ ,]|$)", re.ASCII)
+_OF_CODE = {" null", " all", " default"}
 
 HABIT = template("recipe.habit", "default of {library} {version}: {read_in}")
 HABIT_AS_OF = template(
@@ -63,12 +66,24 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @functools.cache
 def layers() -> dict[str, Layer]:
-    """Every file of defaults by its name."""
-    return {
+    """Every file of defaults by its name. What its sources say in words is said in the reader's language."""
+    found = {
         path.stem: msgspec.json.decode(path.read_bytes(), type=Layer)
         for path in sorted(DATA.glob("*.json"))
         if path.stem != "frameworks"
     }
+    for one in found.values():
+        for text in sources_in_words(one):
+            phrase(text)
+    return found
+
+
+def sources_in_words(one: Layer) -> Iterator[str]:
+    """Sources that are not only names of code, where they are shown: those of an assumption are not."""
+    if one.read:
+        for row in (row for found in one.defaults.values() for row in found):
+            if set(_WORD.findall(row.source)) - _OF_CODE:
+                yield row.source
 
 
 @functools.cache

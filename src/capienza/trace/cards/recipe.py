@@ -9,7 +9,7 @@ import msgspec
 
 from capienza.card.model import Card, Scalar
 from capienza.card.options import plain_name
-from capienza.errors import InputError, Message, UsageError, template
+from capienza.errors import InputError, Message, UsageError, phrase, template
 from capienza.recipe.origins import leaves
 from capienza.recipe.read import recipe_of as complete_recipe
 from capienza.recipe.recipe import Adapters, Optimizer, Origin
@@ -39,8 +39,6 @@ FOLLOWED: dict[str, tuple[Any, ...]] = {
     "precision.fp8": (False,),
     "precision.master": (None,),
     "checkpointing.kind": ("none", "full"),
-    "loss.kind": ("full",),
-    "loss.widens": (True,),
     "loss.shifts": (False,),
     "loss.keeps_outputs": (False,),
     "evaluation.keeps_logits": (False,),
@@ -106,6 +104,20 @@ OTHER_ENGINE = template(
     "`capienza size` knows the engine's own memory",
 )
 LEFT_OUT = template("trace.left-out", "{field} is not in the traced program: its effect is not in the figures")
+
+OTHER_LOSS = template(
+    "trace.other-loss",
+    "the recipe's loss is {found} ({source}); the traced program computes the one of transformers' models instead: all "
+    "logits at once, copied to fp32",
+    "for logits and loss go by the closed form, which has the recipe's own; to trace it, run the trainer itself under "
+    "predict_peak",
+)
+LOSSES = {
+    "full": phrase("all logits at once, in their own format"),
+    "fused": phrase("one kernel over all logits"),
+    "fused_linear": phrase("fused with the head, so that the logits are never whole"),
+    "chunked": phrase("over pieces of the rows, so that the logits are never whole"),
+}
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,6 +299,9 @@ def _refuse(recipe: Complete) -> None:
 def _not_followed(recipe: Complete) -> Iterator[Message]:
     """Choices that the program does not follow: it runs the first of those that it has."""
     found, origins = dict(leaves(recipe)), {one.field: one for one in recipe.origins}
+    if recipe.loss.kind != "full" or not recipe.loss.widens:
+        origin = origins["loss.kind" if recipe.loss.kind != "full" else "loss.widens"]
+        yield OTHER_LOSS(found=LOSSES[recipe.loss.kind], source=origin.source)
     for field, accepted in FOLLOWED.items():
         if field in found and found[field] not in accepted:
             stated = origins[field].source.parameters.get("field")

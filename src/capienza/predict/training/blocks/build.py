@@ -41,8 +41,11 @@ SCALES_LATE_SINCE = (0, 5)
 OF_TORCHTUNE = ("llama", "mistral", "gemma")
 """Model types whose blocks torchtune makes of its one layer, with positions that turn neighbours."""
 OWN_LOSS = {"gpt_bigcode": (4, 50)}
-"""Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48); measured
-runs show that the outputs outlive it."""
+"""Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48). Measured
+runs show that outputs which accelerate took to fp32 outlive it, with the keys and values among them."""
+KEEPS_CACHE = {"gpt_bigcode": (4, 50)}
+"""Model types that keep keys and values of a checkpointed layer, up to a release: a view of all that `c_attn` made
+(modeling_gpt_bigcode.py: `present = key_value if use_cache`, and no word that a cache goes ill with checkpointing)."""
 REMOTE_LOSS = ("qwen",)
 """Model types whose modeling code comes with their weights: the loss reads a shifted copy of the logits, in their
 format (modeling_qwen.py of Qwen-7B)."""
@@ -135,7 +138,22 @@ class Builder:
             entry_wants_gradient=recipe.method != "full" and kind != "none",
             scales=traits.scales,
             has_dropout="embedding" in traits.dropouts,
+            **(self.cache() if kind != "none" else {}),
         )
+
+    def cache(self) -> dict[str, int]:
+        """The cache that the model keeps although its layers are checkpointed: a view of all that `c_attn` made."""
+        shape, precision = self.architecture.layers[0].attention, self.recipe.precision
+        # A rank's program gives back what all layers hold only at the end of their own parts: it is left out there.
+        is_alone = self.recipe.parallel.sharding == "none"
+        if shape is None or not is_alone or not self.is_before(KEEPS_CACHE.get(self.architecture.model_type, (0, 0))):
+            return {}
+        keys_and_values = 2 * shape.num_key_value_heads * shape.key_head_dim
+        return {
+            "cache_width": shape.num_attention_heads * shape.key_head_dim + keys_and_values,
+            "cache_item": ITEM[precision.autocast or precision.trained],
+            "converted_width": keys_and_values * len(self.architecture.layers) if precision.widens_outputs else 0,
+        }
 
     def head(self, module: Linear) -> Head:
         """The head with its loss, as the recipe and the release of transformers run it."""
@@ -155,7 +173,8 @@ class Builder:
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
-            keeps_outputs=loss.keeps_outputs or is_own,
+            keeps_outputs=loss.keeps_outputs
+            or (is_own and (recipe.precision.widens_outputs or recipe.parallel.sharding != "none")),
             sequences=recipe.sequences,
             is_normalised=loss.is_normalised,
             piece_rows=recipe.microbatch * (loss.chunk_tokens or litgpt.PIECE_TOKENS),

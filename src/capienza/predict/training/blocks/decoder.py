@@ -53,6 +53,8 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     """A whole model, and the sizes of one forward pass.
 
     `entry_wants_gradient`: a hook makes the embedding's result ask for one (PEFT's `enable_input_require_grads`).
+    `cache_width`: elements of a token in a layer that a cache of keys and values keeps until the model returns.
+    `converted_width`: elements of a token in all layers of the cache that the outputs bring out of it, in fp32.
     """
 
     embedding: Weight
@@ -66,6 +68,9 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     entry_wants_gradient: bool
     scales: frozenset[str]
     has_dropout: bool
+    cache_width: int = 0
+    cache_item: int = 2
+    converted_width: int = 0
 
 
 CHECKPOINTS = {
@@ -75,6 +80,10 @@ CHECKPOINTS = {
     "selective": checkpoint_selectively,
 }
 
+CACHE = "cache"
+"""The name that the loop holds a cache by until the model has returned (`Tape.names`)."""
+CONVERTED = "converted"
+"""The name of what of a cache was converted with the outputs, which it lasts as long as."""
 Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
 """Positions and mask, which every layer gets."""
 Held: TypeAlias = Callable[[Tensor], None]
@@ -214,7 +223,14 @@ def _looked_up(tape: Tape, table: Weight, rows: int) -> Tensor:
 
 def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
     """The whole forward pass: the loss, and what of the logits the caller goes on holding."""
-    rows = stack(tape, model)
+    held: list[Tensor] = []
+    tape.names[CACHE] = held
+
+    def cached(_: Tensor) -> None:
+        # What goes into the first layer has no cache.
+        held.append(tape.new(model.batch * model.tokens * model.cache_width if held else 0, model.cache_item))
+
+    rows = stack(tape, model, held=cached if model.cache_width and tape.grad else None)
     tape.segment(("forward", "loss"))
     kind, tape.kind = tape.kind, LOGITS
     made: tuple[Tensor, Tensor | None]
@@ -226,5 +242,7 @@ def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
         made = chunked(tape, logits, model.head), None
     else:
         made = loss_of(tape, rows, model.head)
+    if model.converted_width and tape.grad:
+        tape.names[CONVERTED] = tape.new(model.batch * model.tokens * model.converted_width, FP32)
     tape.kind = kind
     return made

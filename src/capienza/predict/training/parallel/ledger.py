@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capienza.architecture.model import Architecture
-from capienza.errors import Message
+from capienza.errors import Message, phrase
 from capienza.ledger.counters import CONTEXT, HOST, OUTSIDE
 from capienza.ledger.entry import Entry
 from capienza.ledger.ledger import CACHED, total_of
@@ -215,7 +215,7 @@ def _cached(
         highest = max(highest, kept, allocated)
         held = max(allocated, min(highest, room_bytes(made, phase, device, cuda_total_bytes)))
         formula = single.KEPT(reserved_bytes=held, allocated_bytes=allocated)
-        source = "the run's blocks through the allocator"
+        source = phrase("the run's blocks through the allocator")
         yield expected(CACHED, (phase,), device, held - allocated, formula, source)
 
 
