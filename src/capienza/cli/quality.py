@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -154,6 +155,7 @@ def run_command(
 @argument("candidate", metavar="CANDIDATE", help="The outputs of the candidate.")
 @option("--again", metavar="FILE", help="The outputs of the reference, collected a second time.")
 @option("--harmed", metavar="FILE", help="The outputs of the harmed control.")
+@option("--figure", metavar="FILE", help="Draw the intervals against their margins: FILE.svg, .png, .json, or .html.")
 @corpus_option
 @evidence_option
 @shown_as
@@ -165,6 +167,7 @@ def compare_command(
     candidate: str,
     again: str | None,
     harmed: str | None,
+    figure: str | None,
     corpus: str | None,
     folder: str,
     form: str,
@@ -172,12 +175,18 @@ def compare_command(
 ) -> None:
     """Run `capienza.api.quality_compare` and show the result."""
     from capienza.api.qualifying import quality_compare
-    from capienza.cli.output import show
+    from capienza.cli.output import current_say, show
     from capienza.report.quality_result import compared_data, compared_document
 
+    if figure:
+        from capienza.report.quality_figure import prepare_figure, write_figure
+
+        prepare_figure(Path(figure))
     found = quality_compare(
         plan, reference, candidate, reference_again=again, harmed=harmed, corpus=corpus, evidence=folder
     )
+    if figure:
+        write_figure(found, Path(figure), current_say())
     show(form, as_json, document=lambda say: compared_document(found, say), data=lambda: compared_data(found))
     words = set(found.comparison.words.values())
     ctx.exit(NOT_MET if "violated" in words else TO_CONFIRM if words & {"unknown", "insufficient"} else MET)
