@@ -75,6 +75,14 @@ def test_the_needed_items_have_the_power(share: float, margin: float) -> None:
     assert power(int(count * 0.9), share, margin, 0.025) < 0.9
 
 
+def test_a_very_small_margin_has_its_items_at_once_and_where_both_ways_meet_they_agree() -> None:
+    assert needed(0.05, 0.0002, 0.025, 0.9) == pytest.approx(10.507 * 0.05 / 4e-8, rel=0.001)
+    assert needed(0.2, 0.00001, 0.025, 0.9) is None
+    just = needed(0.2, 0.0092, 0.025, 0.9)
+    assert just is not None
+    assert power(just, 0.2, 0.0092, 0.025) == pytest.approx(0.9, abs=0.01)
+
+
 def test_no_number_of_items_shows_what_is_not_so() -> None:
     assert needed(0.05, 0.02, 0.025, 0.9, difference=-0.02) is None
 

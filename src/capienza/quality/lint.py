@@ -14,7 +14,7 @@ from capienza.quality.corpus import KEYS, UNREAD_KEYS, Corpus, Item
 from capienza.quality.metrics import structure
 from capienza.quality.metrics.words import last_number
 from capienza.quality.plan import BINARY, PlannedMetric, QualityPlan, Sizing
-from capienza.quality.power import needed, power
+from capienza.quality.power import MOST_ITEMS, needed, power
 
 KEYED = ("exact_match", "choice", "numeric", "chrf", "rouge_l")
 """Metrics that compare with an expected answer."""
@@ -49,6 +49,11 @@ NEVER_CONCLUDES = template(
     "quality.never-concludes",
     "{metric}: a margin of {margin} is met by no number of items",
     "state the most that it may lose, more than 0",
+)
+OUT_OF_REACH = template(
+    "quality.margin-out-of-reach",
+    "{metric}: a margin of {margin} needs more than {most} items",
+    "take a wider margin with its reason, before freezing",
 )
 TOO_WIDE = template(
     "quality.margin-too-wide",
@@ -163,7 +168,9 @@ def _problems(plan: QualityPlan, corpus: Corpus, sizing: tuple[Sizing, ...]) -> 
             yield NEVER_CONCLUDES(metric=metric.name, margin=f"{margin:f}")
         elif metric.kind in SHARES and margin is not None and margin >= 1:
             yield TOO_WIDE(metric=metric.name, margin=f"{margin:f}")
-        elif found.power is not None and found.needed is not None and found.power < plan.power:
+        elif found.power is not None and found.needed is None and found.power < plan.power:
+            yield OUT_OF_REACH(metric=metric.name, margin=f"{margin:f}", most=MOST_ITEMS)
+        elif found.power is not None and found.power < plan.power:
             yield CANNOT_CONCLUDE(
                 metric=metric.name,
                 margin=f"{margin:f}",
