@@ -21,7 +21,7 @@ _TAIL = 1e-12
 """Probability that is left out at either end of a sum."""
 MOST_ITEMS = 100_000_000
 _MOST_COUNTED = 5_000
-"""Discordant items up to which power is counted out; past them the first guess is as near, and counting takes minutes."""
+"""Discordant items up to which power is counted out; past them the first guess is as near, and far quicker."""
 _GROWTH = 1.02
 
 
