@@ -107,8 +107,8 @@ QUALITY_FIELDS: tuple[Field, ...] = (
         "quality.metrics.kind",
         choice(*KINDS),
         "What is counted, where the name does not say it. exact_match, numeric, chrf and rouge_l need an expected "
-        "answer of each item, choice also its choices, json_schema its schema, regex a pattern here; logprob, kl and same_top "
-        "need figures that a command hands over.",
+        "answer of each item, choice also its choices, json_schema its schema, regex a pattern here; logprob, kl and "
+        "same_top need figures that a command hands over.",
         "exact_match",
     ),
     Field(
