@@ -53,9 +53,9 @@ SURFACE = {
         "PLAN", "TARGET", "--arm", "--out", "--corpus", "--model", "--concurrency", "--seconds", "--key-env", *COMMON,
     },
     "capienza quality compare": {
-        "PLAN", "REFERENCE", "CANDIDATE", "--again", "--harmed", "--corpus", "--evidence --figure", *COMMON,
+        "PLAN", "REFERENCE", "CANDIDATE", "--again", "--harmed", "--figure", "--corpus", "--evidence", *COMMON,
     },
-    "capienza doctor": {"--evidence --figure", "--offer", "--provider", *COMMON},
+    "capienza doctor": {"--evidence", "--offer", "--provider", *COMMON},
     "capienza devices": {"NAME", *COMMON},
 }  # fmt: skip
 
