@@ -79,10 +79,22 @@ def test_from_a_card_to_a_record(capienza, campaign, wrong, code, word):
     stated = {claim["quantity"]: claim["value"] for claim in record["claims"]}
     controlled = {"control.reference_again": "as_expected", "control.harmed": "as_expected"}
     assert stated == {"numeric": word, **controlled}
-    italian = _compare(capienza, campaign, *controls, lang="it")
+    figure = campaign / "figure.svg"
+    italian = _compare(capienza, campaign, *controls, "--figure", figure, lang="it")
+    assert "controllo danneggiato" in figure.read_text()
     assert italian.code == code
     assert "Qualità: sums" in italian.out
     assert "può perdere" in italian.out
+
+
+def test_a_figure_in_no_known_form_is_refused_before_anything_is_kept(capienza, campaign):
+    _frozen(capienza, campaign)
+    for arm in ("reference", "candidate"):
+        _run(capienza, campaign, arm, 0)
+    found = _compare(capienza, campaign, "--figure", campaign / "figure.pdf")
+    assert found.code == 2
+    assert "a figure ends in .svg, .png, .html" in found.err
+    assert len(list((campaign / "ev").iterdir())) == 1
 
 
 def test_without_controls_nothing_counts(capienza, campaign):

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from capienza.quality.bootstrap import draws_for, interval
 from capienza.quality.clusters import design_effect
 
-pytest.importorskip("numpy")
-
 
 def _drawn(seed: int, clusters: int, each: int, within: float) -> tuple[list[float], list[int]]:
     draw = random.Random(seed)

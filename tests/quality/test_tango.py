@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +36,6 @@ def _quartic_ends(count: int, gain: int, loss: int, alpha: float) -> tuple[float
     With a = (gain - loss - n D)^2 / (n z^2), the equation 2 q + D (1 - D) = a gives q = (a - D + D^2) / 2, which put
     into 2n q^2 + B q - loss D (1 - D) = 0 is the polynomial. Its true roots are those where z(D) really is +-z.
     """
-    numpy = pytest.importorskip("numpy")
     z = quantile(alpha)
     d = numpy.polynomial.Polynomial([0.0, 1.0])
     q = ((gain - loss - count * d) ** 2 / (count * z * z) - d + d * d) / 2
@@ -49,7 +49,7 @@ def _quartic_ends(count: int, gain: int, loss: int, alpha: float) -> tuple[float
     return (min(below) if below else -1.0), (max(above) if above else 1.0)
 
 
-def _cases() -> list[tuple[int, int, int, float]]:
+def tango_cases() -> list[tuple[int, int, int, float]]:
     draw = random.Random(8)
     cases = [(1, 0, 0, 0.025), (1, 1, 0, 0.025), (1, 0, 1, 0.025), (30, 30, 0, 0.025), (30, 0, 30, 0.025)]
     cases += [(2, 1, 1, 0.05), (100, 50, 50, 0.025), (10_000, 0, 1, 0.025), (10_000, 1, 0, 0.005)]
@@ -62,7 +62,7 @@ def _cases() -> list[tuple[int, int, int, float]]:
 
 def test_an_independent_solution_gives_the_same_ends() -> None:
     far = []
-    for count, gain, loss, alpha in _cases():
+    for count, gain, loss, alpha in tango_cases():
         found, expected = interval(count, gain, loss, alpha), _quartic_ends(count, gain, loss, alpha)
         if abs(found.lower - expected[0]) > 1e-6 or abs(found.upper - expected[1]) > 1e-6:
             far.append((count, gain, loss, alpha, found, expected))

@@ -103,13 +103,41 @@ QUALITY_FIELDS: tuple[Field, ...] = (
         "[{name: exact_match, min: 0.82, max_regression: 0.01}]",
     ),
     Field("quality.metrics.name", text(), "The name of the metric.", "exact_match", required=True),
-    Field("quality.metrics.kind", choice(*KINDS), "What is counted, where the name does not say it.", "exact_match"),
-    Field("quality.metrics.min", _SIGNED, "The least value that is acceptable.", "0.82"),
-    Field("quality.metrics.max_regression", _UNSIGNED, "The most it may lose against the reference.", "0.01"),
+    Field(
+        "quality.metrics.kind",
+        choice(*KINDS),
+        "What is counted, where the name does not say it. exact_match, numeric, chrf and rouge_l need an expected "
+        "answer of each item, choice also its choices, json_schema its schema, regex a pattern here; logprob, kl and "
+        "same_top need figures that a command hands over.",
+        "exact_match",
+    ),
+    Field(
+        "quality.metrics.min",
+        _SIGNED,
+        "The least that the candidate must reach by itself; not judged if left out.",
+        "0.82",
+    ),
+    Field(
+        "quality.metrics.max_regression",
+        _UNSIGNED,
+        "The most it may lose against the reference, more than 0 (of a share, less than 1); not judged if left out. "
+        "Of kl: the largest divergence.",
+        "0.01",
+    ),
     Field("quality.metrics.reason", PROSE, "Why these thresholds.", "one answer in a hundred is checked by hand"),
-    Field("quality.metrics.ignore", _IGNORED, "What exact_match does not look at.", "[case, punctuation]"),
-    Field("quality.metrics.tolerance", _UNSIGNED, "How far numeric may be off.", "0.5"),
-    Field("quality.metrics.relative_tolerance", _UNSIGNED, "How far numeric may be off, as a share.", "0.001"),
+    Field(
+        "quality.metrics.ignore",
+        _IGNORED,
+        "What exact_match does not look at; spaces at the ends never count.",
+        "[case, punctuation]",
+    ),
+    Field("quality.metrics.tolerance", _UNSIGNED, "How far numeric may be off; 0 if left out.", "0.5"),
+    Field(
+        "quality.metrics.relative_tolerance",
+        _UNSIGNED,
+        "How far numeric may be off, as a share; 0 if left out.",
+        "0.001",
+    ),
     Field("quality.metrics.pattern", text(1000), "The regular expression that regex looks for.", '"^(yes|no)$"'),
     *_arm("reference", "What the candidate is compared with; what is left out is as in the card.", "{weights: bf16}"),
     *_arm("harmed", "A candidate that is harmed on purpose and must fail, so that the test can.", "{weights: q2_k}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -159,6 +160,7 @@ def run_command(
     metavar="FILE",
     help="What llama-perplexity --kl-divergence printed of the candidate: it may raise an alarm, and admits nothing.",
 )
+@option("--figure", metavar="FILE", help="Draw the intervals against their margins: FILE.svg, .png, .json, or .html.")
 @corpus_option
 @evidence_option
 @shown_as
@@ -171,6 +173,7 @@ def compare_command(
     again: str | None,
     harmed: str | None,
     kl_log: str | None,
+    figure: str | None,
     corpus: str | None,
     folder: str,
     form: str,
@@ -178,9 +181,13 @@ def compare_command(
 ) -> None:
     """Run `capienza.api.quality_compare` and show the result."""
     from capienza.api.qualifying import quality_compare
-    from capienza.cli.output import show
+    from capienza.cli.output import current_say, show
     from capienza.report.quality_result import compared_data, compared_document
 
+    if figure:
+        from capienza.report.quality_figure import prepare_figure, write_figure
+
+        prepare_figure(Path(figure))
     found = quality_compare(
         plan,
         reference,
@@ -191,6 +198,8 @@ def compare_command(
         corpus=corpus,
         evidence=folder,
     )
+    if figure:
+        write_figure(found, Path(figure), current_say())
     show(form, as_json, document=lambda say: compared_document(found, say), data=lambda: compared_data(found))
     words = set(found.comparison.words.values())
     ctx.exit(NOT_MET if "violated" in words else TO_CONFIRM if words & {"unknown", "insufficient"} else MET)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -13,11 +14,14 @@ from capienza.quality.corpus import KEYS, UNREAD_KEYS, Corpus, Item
 from capienza.quality.metrics import structure
 from capienza.quality.metrics.words import last_number
 from capienza.quality.plan import BINARY, PlannedMetric, QualityPlan, Sizing
-from capienza.quality.power import needed, power
+from capienza.quality.power import MOST_ITEMS, needed, power
 
 KEYED = ("exact_match", "choice", "numeric", "chrf", "rouge_l")
 """Metrics that compare with an expected answer."""
+SHARES = (*BINARY, "chrf", "rouge_l")
+"""Metrics whose mean lies between 0 and 1."""
 _MOST_PROBLEMS = 20
+_WORD = re.compile("[a-z0-9]")
 
 NO_EXPECTED = template(
     "quality.item-without-expected",
@@ -30,6 +34,11 @@ NOT_A_LABEL = template(
 NOT_A_NUMBER = template(
     "quality.expected-not-a-number", "item {id} expects {found}, which holds no number", "correct it"
 )
+NO_WORD = template(
+    "quality.expected-without-words",
+    "item {id} expects {found}, in which rouge_l sees no word: it reads the letters a to z and digits alone",
+    "take chrf for other alphabets",
+)
 CANNOT_CONCLUDE = template(
     "quality.cannot-conclude",
     "{metric}: this corpus cannot conclude at a margin of {margin}: {items} items give a power of {power} where "
@@ -40,6 +49,16 @@ NEVER_CONCLUDES = template(
     "quality.never-concludes",
     "{metric}: a margin of {margin} is met by no number of items",
     "state the most that it may lose, more than 0",
+)
+OUT_OF_REACH = template(
+    "quality.margin-out-of-reach",
+    "{metric}: a margin of {margin} needs more than {most} items",
+    "take a wider margin with its reason, before freezing",
+)
+TOO_WIDE = template(
+    "quality.margin-too-wide",
+    "{metric}: a margin of {margin} is met by any answers at all, for a share loses at most 1",
+    "state the most that it may lose, less than 1",
 )
 FEW_DOCUMENTS = template(
     "quality.few-documents",
@@ -115,6 +134,10 @@ def _unjudged(metric: PlannedMetric, item: Item, corpus: Corpus) -> Iterator[Mes
         for each in item.expected:
             if last_number(each) is None:
                 yield NOT_A_NUMBER(id=identity, found=shortened(each, 60))
+    if metric.kind == "rouge_l":
+        for each in item.expected:
+            if not _WORD.search(each.lower()):
+                yield NO_WORD(id=identity, found=shortened(each, 60))
     if metric.kind == "json_schema":
         if item.schema is None:
             yield NO_EXPECTED(id=identity, key="schema", metric=metric.name)
@@ -141,9 +164,13 @@ def _problems(plan: QualityPlan, corpus: Corpus, sizing: tuple[Sizing, ...]) -> 
     count = len(corpus.items)
     for metric, found in zip(plan.metrics, sizing, strict=True):
         margin = metric.max_regression
-        if metric.kind in BINARY and margin is not None and margin <= 0:
+        if metric.kind in SHARES and margin is not None and margin <= 0:
             yield NEVER_CONCLUDES(metric=metric.name, margin=f"{margin:f}")
-        elif found.power is not None and found.needed is not None and found.power < plan.power:
+        elif metric.kind in SHARES and margin is not None and margin >= 1:
+            yield TOO_WIDE(metric=metric.name, margin=f"{margin:f}")
+        elif found.power is not None and found.needed is None and found.power < plan.power:
+            yield OUT_OF_REACH(metric=metric.name, margin=f"{margin:f}", most=MOST_ITEMS)
+        elif found.power is not None and found.power < plan.power:
             yield CANNOT_CONCLUDE(
                 metric=metric.name,
                 margin=f"{margin:f}",

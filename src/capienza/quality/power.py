@@ -19,7 +19,9 @@ from capienza.quality.tango import quantile, score
 
 _TAIL = 1e-12
 """Probability that is left out at either end of a sum."""
-_MOST_ITEMS = 100_000_000
+MOST_ITEMS = 100_000_000
+_MOST_COUNTED = 5_000
+"""Discordant items up to which power is counted out; past them the first guess is as near, and far quicker."""
 _GROWTH = 1.02
 
 
@@ -61,9 +63,11 @@ def needed(discordant_share: float, margin: float, alpha: float, target: float, 
         return None
     z = quantile(alpha) + NormalDist().inv_cdf(target)
     count = max(1, math.ceil(z * z * max(discordant_share - difference * difference, 0.0) / (distance * distance)))
+    if count * discordant_share > _MOST_COUNTED:
+        return count if count <= MOST_ITEMS else None
     while power(count, discordant_share, margin, alpha, difference) < target:
         count = max(count + 1, math.ceil(count * _GROWTH))
-        if count > _MOST_ITEMS:
+        if count > MOST_ITEMS:
             return None
     return count
 

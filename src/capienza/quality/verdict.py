@@ -213,15 +213,16 @@ def _state(result: Result, metric: PlannedMetric) -> State:
         return alarm(result, metric)
     states = []
     if metric.max_regression is not None:
-        states.append(_against(result.interval, -float(metric.max_regression)))
+        states.append(against(result.interval, -float(metric.max_regression)))
     if metric.min is not None:
-        states.append(_against(result.own, float(metric.min), is_reached=True))
+        states.append(against(result.own, float(metric.min), is_reached=True))
     if "violated" in states:
         return "violated"
     return "satisfied" if states and set(states) == {"satisfied"} else "unknown"
 
 
-def _against(found: Interval | None, threshold: float, *, is_reached: bool = False) -> State:
+def against(found: Interval | None, threshold: float, *, is_reached: bool = False) -> State:
+    """What an interval says of a threshold below which nothing is acceptable."""
     if found is None:
         return "unknown"
     if found.lower > threshold or (is_reached and found.lower == threshold):

@@ -131,13 +131,54 @@ class CostChart(msgspec.Struct, frozen=True, tag=True):
     words: tuple[str, str]
 
 
+class Span(msgspec.Struct, frozen=True):
+    """One row of `MarginPanel`: a figure and its interval; what is not known is None, and then drawn nowhere.
+
+    `state` decides colour and shape, `word` says it, `notes` stand behind it, a line each.
+    """
+
+    label: str
+    state: str
+    word: str
+    notes: tuple[str, ...]
+    value: float | None
+    lower: float | None
+    upper: float | None
+    is_far_off: bool = False
+    """May be cut at the edge, where it would leave the others no room."""
+
+
+class MarginPanel(msgspec.Struct, frozen=True):
+    """One threshold and what is held against it; nothing below it (or above: `is_worse_above`) is acceptable."""
+
+    title: str
+    axis: str
+    spans: tuple[Span, ...]
+    threshold: float
+    is_worse_above: bool = False
+    has_zero: bool = False
+
+
+class MarginsChart(msgspec.Struct, frozen=True, tag=True):
+    """Intervals against their margins. `words` are the legend: interval, margin, not acceptable, no difference.
+
+    `legend` says the same in a line, for where the picture stands alone.
+    """
+
+    title: str
+    description: str
+    panels: tuple[MarginPanel, ...]
+    words: tuple[str, str, str, str]
+    legend: str
+
+
 class SignatureLines(msgspec.Struct, frozen=True, tag=True):
     """Empty lines to be filled in by hand, each with what belongs there."""
 
     labels: tuple[str, ...]
 
 
-Block = Heading | Paragraph | Items | Table | PeaksChart | CostChart | SignatureLines
+Block = Heading | Paragraph | Items | Table | PeaksChart | CostChart | MarginsChart | SignatureLines
 Document = tuple[Block, ...]
 
 

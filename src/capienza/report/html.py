@@ -25,6 +25,7 @@ from capienza.report.blocks import (
     Items,
     Lines,
     Link,
+    MarginsChart,
     Mark,
     Paragraph,
     Part,
@@ -98,7 +99,7 @@ def _block(block: Block, section: str, count: dict[str, int], say: Say) -> View:
             return {"kind": "items", "items": [_parts(item) for item in items]}
         case SignatureLines(labels):
             return {"kind": "signature", "labels": list(map(visible, labels))}
-        case PeaksChart() | CostChart():
+        case PeaksChart() | CostChart() | MarginsChart():
             count["chart"] += 1
             return _figure(block, f"chart-{count['chart']}", say)
         case Table():
@@ -123,7 +124,7 @@ def _table(table: Table, section: str, name: str) -> View:
     }
 
 
-def _figure(chart: PeaksChart | CostChart, name: str, say: Say) -> View:
+def _figure(chart: PeaksChart | CostChart | MarginsChart, name: str, say: Say) -> View:
     from capienza.report.charts import chart_svg
 
     if isinstance(chart, PeaksChart):
@@ -131,8 +132,12 @@ def _figure(chart: PeaksChart | CostChart, name: str, say: Say) -> View:
         key = [("bar", expected), ("whisker", spread)]
         key += [("diamond", observed)] if any(bar.observed_bytes is not None for bar in chart.bars) else []
         key += [("line", usable)] if chart.usable_bytes is not None else []
-    else:
+    elif isinstance(chart, CostChart):
         key = [("bar", chart.words[0]), ("hollow", chart.words[1])]
+    else:
+        shown = [True, True, True, any(panel.has_zero for panel in chart.panels)]
+        signs = zip(("whisker", "line", "beyond", "zero"), chart.words, shown, strict=True)
+        key = [(sign, word) for sign, word, is_shown in signs if is_shown]
     svg = chart_svg(chart, name, say.language)
     return {
         "kind": "figure",

@@ -13,6 +13,7 @@ from capienza.report.blocks import (
     Items,
     Lines,
     Link,
+    MarginsChart,
     Mark,
     Paragraph,
     Part,
@@ -46,7 +47,7 @@ def _block(block: Block) -> str:
             return "\n\n".join(f"{_inert(label)}: {BLANK}" for label in labels)
         case Table():
             return _table(block)
-        case PeaksChart() | CostChart():
+        case PeaksChart() | CostChart() | MarginsChart():
             return ""
 
 

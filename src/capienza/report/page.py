@@ -67,9 +67,14 @@ def out_form(path: Path) -> Form:
 
 def require_parts() -> None:
     """Raises `MissingPartError` when a package that pages need is not installed."""
-    missing = [package for module, package in PARTS.items() if not _is_there(module)]
+    missing = missing_parts()
     if missing:
         raise MissingPartError(PART_MISSING(packages=missing))
+
+
+def missing_parts() -> list[str]:
+    """The packages that pages and charts need and that are not installed."""
+    return [package for module, package in PARTS.items() if not _is_there(module)]
 
 
 def _is_there(module: str) -> bool:

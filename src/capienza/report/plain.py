@@ -9,6 +9,7 @@ from capienza.report.blocks import (
     Document,
     Heading,
     Items,
+    MarginsChart,
     Paragraph,
     PeaksChart,
     SignatureLines,
@@ -46,7 +47,7 @@ def _block(block: Block) -> str:
             return "\n".join(f"{visible(label)}: {'_' * 40}" for label in labels)
         case Table():
             return _table(block)
-        case PeaksChart() | CostChart():
+        case PeaksChart() | CostChart() | MarginsChart():
             return ""
 
 

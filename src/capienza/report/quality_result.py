@@ -114,10 +114,10 @@ def _figures(results: tuple[Result, ...], say: Say) -> Table:
         (
             result.metric,
             say.number(result.items),
-            _share(result.reference, say),
-            _share(result.candidate, say),
-            _share(result.difference, say, sign=True),
-            _ends(result.interval, say),
+            share(result.reference, say),
+            share(result.candidate, say),
+            share(result.difference, say, sign=True),
+            ends(result.interval, say),
             "-" if result.gain is None else say.number(result.gain),
             "-" if result.loss is None else say.number(result.loss),
             "-" if result.mcnemar is None else say.number(Decimal(repr(result.mcnemar)), 3),
@@ -146,8 +146,8 @@ def _controls(comparison: Comparison, say: Say) -> Table:
             say(ARM_LABELS[arm]),
             result.metric,
             say(WORD_LABELS[result.state]),
-            _share(result.difference, say, sign=True),
-            _ends(result.interval, say),
+            share(result.difference, say, sign=True),
+            ends(result.interval, say),
         )
         for arm, results in comparison.controls.items()
         for result in results
@@ -157,14 +157,16 @@ def _controls(comparison: Comparison, say: Say) -> Table:
     )
 
 
-def _share(value: float | None, say: Say, *, sign: bool = False) -> str:
+def share(value: float | None, say: Say, *, sign: bool = False) -> str:
+    """A share or a difference to four decimals; with `sign`, a gain has its plus."""
     if value is None:
         return say("unknown")
     shown = say.number(Decimal(repr(value)), 4)
     return f"+{shown}" if sign and value > 0 else shown
 
 
-def _ends(found: Interval | None, say: Say) -> str:
+def ends(found: Interval | None, say: Say, *, sign: bool = True) -> str:
+    """Both ends of an interval."""
     if found is None:
         return say("none")
-    return f"{_share(found.lower, say, sign=True)} .. {_share(found.upper, say, sign=True)}"
+    return f"{share(found.lower, say, sign=sign)} .. {share(found.upper, say, sign=sign)}"

@@ -18,13 +18,18 @@ _MOST = 2**20
 def is_valid(schema: dict[str, Any], output: str) -> bool:
     """Does the output, or the one fenced block in it, hold JSON that the schema accepts?"""
     try:
-        value = json.loads(_unfenced(output[:_MOST]))
+        value = json.loads(_unfenced(output[:_MOST]), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return False
     try:
         return bool(_validator(schema).is_valid(value))
     except RecursionError:
         return False
+
+
+def _refuse(word: str) -> None:
+    """NaN and Infinity are Python's, not JSON's."""
+    raise ValueError(word)
 
 
 def check_schema(schema: dict[str, Any], identity: str, place: Place) -> None:
