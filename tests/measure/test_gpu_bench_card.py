@@ -99,7 +99,8 @@ def card(monkeypatch):
         torch.cuda.memory, "_record_memory_history", lambda **asked: made.calls.append(("record", asked["enabled"]))
     )
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: made.calls.append("cleared"), raising=False)
-    importlib.import_module("torch.utils._device")._device_constructors()  # torch keeps the list it makes first: not one with the answer below
+    # torch keeps the list of constructors that it makes first: let it not be one with the answer below.
+    importlib.import_module("torch.utils._device")._device_constructors()
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *size, **kind: zeros(*size, **kind | {"device": "cpu"}))
     return made
