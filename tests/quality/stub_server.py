@@ -29,7 +29,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         with contextlib.suppress(OSError):  # a client that was killed hears nothing
             self.wfile.write(data)
-        print(asked["prompt"], flush=True)
+        sys.stdout.write(f"{asked['prompt']}\n")
+        sys.stdout.flush()
 
     def log_message(self, *_: object) -> None:
         """Stay silent."""
@@ -38,5 +39,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 if __name__ == "__main__":
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
     server.daemon_threads = True
-    print(server.server_port, flush=True)
+    sys.stdout.write(f"{server.server_port}\n")
+    sys.stdout.flush()
     server.serve_forever()

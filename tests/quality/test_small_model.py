@@ -86,19 +86,16 @@ def _answers(path: Path) -> dict[str, str]:
     return {row["item"]: row["output"] for row in rows}
 
 
-def test_reference_passes_itself_and_the_harmed_control_fails(
-    capienza: Callable, campaign: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_reference_passes_itself_and_the_harmed_control_fails(capienza: Callable, campaign: Path) -> None:
     card, plan, evidence = campaign / "card.yaml", campaign / "quality-plan.json", campaign / "evidence"
     assert capienza("quality", "lint", card).code == 0
     assert capienza("quality", "freeze", card, "--evidence", evidence).code == 0
+    minutes = {}
     for arm, name in MODEL_OF.items():
         began = time.monotonic()
         with served(campaign / f"{name}.gguf") as (address, _):
             found = capienza("quality", "run", plan, "--arm", arm, "--json", "--", address)
-        seconds = time.monotonic() - began
-        record_property(f"minutes_{arm}", round(seconds / 60, 2))
-        print(f"{arm}: {seconds / 60:.2f} minutes")
+        minutes[arm] = f"{(time.monotonic() - began) / 60:.1f}"
         assert (found.code, json.loads(found.out)["answered"]) == (0, 198)
     files = {arm: campaign / f"quality-plan.{arm}.jsonl" for arm in MODEL_OF}
     found = capienza(
@@ -113,6 +110,7 @@ def test_reference_passes_itself_and_the_harmed_control_fails(
     assert shown["words"]["exact_match"] in ("satisfied", "violated", "unknown")
     assert found.code == {"satisfied": 0, "violated": 12, "unknown": 10}[shown["words"]["exact_match"]]
     assert (evidence / f"{shown['record']}.json").is_file()
+    sys.stdout.write(f"minutes with the server's start: {minutes}; {shown['words']}\n")
 
 
 def test_killed_clients_and_a_killed_server_lose_nothing(capienza: Callable, campaign: Path) -> None:
