@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from capienza.quality.answers import read_answers
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / ".demo" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 EXAMPLE = ROOT / "examples" / "quality"
@@ -90,20 +92,26 @@ def test_reference_passes_itself_and_the_harmed_control_fails(capienza: Callable
     card, plan, evidence = campaign / "card.yaml", campaign / "quality-plan.json", campaign / "evidence"
     assert capienza("quality", "lint", card).code == 0
     assert capienza("quality", "freeze", card, "--evidence", evidence).code == 0
+    template = json.loads(plan.read_text())["chat_template_sha256"]
     minutes = {}
     for arm, name in MODEL_OF.items():
         began = time.monotonic()
         with served(campaign / f"{name}.gguf") as (address, _):
             found = capienza("quality", "run", plan, "--arm", arm, "--json", "--", address)
         minutes[arm] = f"{(time.monotonic() - began) / 60:.1f}"
-        assert (found.code, json.loads(found.out)["answered"]) == (0, 198)
+        ran = json.loads(found.out)
+        assert (found.code, ran["answered"], ran["findings"]) == (0, 198, [])
     files = {arm: campaign / f"quality-plan.{arm}.jsonl" for arm in MODEL_OF}
     found = capienza(
         *("quality", "compare", plan, files["reference"], files["candidate"], "--evidence", evidence, "--json"),
         *("--again", files["reference_again"], "--harmed", files["harmed"]),
     )
     shown = json.loads(found.out)
-    assert shown["doubts"] == []
+    assert (shown["doubts"], shown["findings"]) == ([], [])
+    said = {read_answers(str(file)).header.served for file in files.values()}
+    assert {(each.models, each.chat_template_sha256) for each in said if each} == {
+        ((f"{name}.gguf",), template) for name in FILES
+    }
     states = {arm: [result["state"] for result in results] for arm, results in shown["controls"].items()}
     assert states == {"reference_again": ["satisfied"], "harmed": ["violated"]}
     # What the candidate comes to is the machine's business: kernels differ. That it comes to a verdict is ours.

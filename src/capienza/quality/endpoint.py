@@ -80,9 +80,11 @@ def check_address(address: str) -> str:
 
 def served_by(server: Server) -> Served:
     """What the server says of itself. Raises `MissingPartError` when no HTTP client is installed."""
-    http = _client_library()
+    from urllib.parse import urlsplit
+
+    http, parts = _client_library(), urlsplit(server.address)
     with http.Client(headers=_headers(server), timeout=CONNECT_SECONDS) as client:
-        return ask_served(client, server.address)
+        return ask_served(client, f"{parts.scheme}://{parts.netloc}", server.address)
 
 
 def ask_server(plan: QualityPlan, server: Server, items: Iterable[Item]) -> Iterator[Asked]:

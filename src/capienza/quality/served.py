@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -48,10 +47,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     weights_bytes: int | None = None
 
 
-def ask_served(client: Any, address: str) -> Served:
-    """What the server behind an address says of itself; nothing it fails to say is an error."""
-    parts = urlsplit(address)
-    root = f"{parts.scheme}://{parts.netloc}"
+def ask_served(client: Any, root: str, address: str) -> Served:
+    """What a server says of itself, at its root and at the address of its models; silence is no error."""
     props, version = _got(client, f"{root}/props"), _got(client, f"{root}/version")
     listed = _got(client, f"{address}/models").get("data")
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
