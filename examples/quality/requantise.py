@@ -4,7 +4,8 @@
     python examples/quality/requantise.py SOURCE.gguf harmed.gguf --bits 2      rounded to 2 bits in blocks of 32 first
     python examples/quality/requantise.py SOURCE.gguf candidate.gguf --bits 4
 
-A file with --bits is stored in Q8_0 as well, so that the three differ in their values alone. Needs the package gguf.
+A file with --bits is stored in Q8_0 as well, so that the three differ in their values alone. The reference is what
+SOURCE holds, in 8 bits: from a Q4_1 file it is no better than that. Needs the package gguf.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 from pathlib import Path
 
 import numpy
-from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, dequantize, quantize
+from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, LlamaFileType, dequantize, quantize
 
 BLOCK = 32
 
@@ -32,6 +33,9 @@ def rewrite(source: Path, target: Path, bits: int | None) -> None:
     writer = GGUFWriter(target, str(reader.fields["general.architecture"].contents()))
     for name, field in reader.fields.items():
         if name.startswith("GGUF.") or name == "general.architecture":
+            continue
+        if name == "general.file_type":
+            writer.add_file_type(LlamaFileType.MOSTLY_Q8_0)
             continue
         kind = field.types[0]
         writer.add_key_value(name, field.contents(), kind, field.types[-1] if kind == GGUFValueType.ARRAY else None)

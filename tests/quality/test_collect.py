@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from gate import NOW, plan_for, written_corpus
 
@@ -279,7 +280,8 @@ def test_a_server_is_asked_with_the_plans_decoding_and_seeds(
     address, heard = serve(_good)
     found = _by_server(corpus, plan, tmp_path, address)
     assert not found.open_items
-    assert found.answers.by_item["q3"] == Answer(item="q3", output="3 + 1 =", finish_reason="stop", prompt_tokens=4)
+    expected = Answer(item="q3", output="3 + 1 =", finish_reason="stop", prompt_tokens=4)
+    assert msgspec.structs.replace(found.answers.by_item["q3"], at=None) == expected
     asked = next(each for each in heard if each["prompt"] == "3 + 1 =")
     assert (asked["path"], asked["key"], asked["seed"]) == ("/v1/completions", "Bearer secret", seed_of(plan.id, "q3"))
     assert (asked["temperature"], asked["max_tokens"], asked["model"]) == (0.0, 16, "m")
@@ -309,6 +311,54 @@ def test_a_refusal_is_the_servers_answer(corpus: Corpus, plan: QualityPlan, tmp_
     assert not found.open_items
     assert "too long" in (found.answers.by_item["q0"].refused or "")
     assert len(heard) == 12
+
+
+CONTEXT = "the request exceeds the available context size"
+
+
+@pytest.mark.parametrize(
+    "status, text, is_answer",
+    [
+        (400, json.dumps({"error": {"type": "exceed_context_size_error", "message": CONTEXT}}), True),
+        (400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens", True),
+        (400, "Input length 9000 exceeds the maximum", True),
+        (413, "", True),
+        (400, "top_p must be in (0, 1]", False),
+        (422, "field required: body.model", False),
+        (400, "max_tokens must be at least 1", False),
+    ],
+)
+def test_a_request_that_is_refused_as_such_answers_no_item(
+    corpus: Corpus, plan: QualityPlan, tmp_path: Path, serve, status: int, text: str, is_answer: bool
+) -> None:  # type: ignore[no-untyped-def]
+    address, _ = serve(lambda handler, *_: _send(handler, status, text.encode()))
+    found = _by_server(corpus, plan, tmp_path, address, concurrency=12)
+    assert len(found.answers.by_item) == (12 if is_answer else 0)
+    assert {asked.failure.code for asked in found.failures if asked.failure} <= {"quality.server-status"}
+
+
+def test_a_server_that_asks_for_a_pause_gets_it(
+    corpus: Corpus, plan: QualityPlan, tmp_path: Path, serve, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    slept: list[float] = []
+    monkeypatch.setattr(endpoint.time, "sleep", slept.append)
+    wishes = ["7", "99999", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", None]
+
+    def limits(handler, asked: dict, count: int) -> None:  # type: ignore[no-untyped-def]
+        if count > len(wishes):
+            _good(handler, asked, count)
+            return
+        handler.send_response(429)
+        if wishes[count - 1] is not None:
+            handler.send_header("Retry-After", wishes[count - 1])
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    monkeypatch.setattr(endpoint, "ATTEMPTS", 6)
+    address, _ = serve(limits)
+    found = _by_server(corpus, plan, tmp_path, address, concurrency=1)
+    assert not found.open_items
+    assert slept == [7, 120, 0.04, 0.08, 0.16]
 
 
 @pytest.mark.parametrize(

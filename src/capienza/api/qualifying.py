@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from capienza.canon import digest_bytes
+from capienza.api.model_texts import digests_of
 from capienza.card.load import load_card, place_of
 from capienza.card.model import Card
 from capienza.card.quality_model import Quality
@@ -27,12 +26,13 @@ from capienza.quality.freeze import NO_QUALITY, NOT_STATED, plan_of
 from capienza.quality.kl_log import read_kl_log
 from capienza.quality.lint import Lint, lint
 from capienza.quality.logprobs import missing
+from capienza.quality.output_records import outputs_record
 from capienza.quality.outputs import read_outputs
 from capienza.quality.plan import Answering, Arm, QualityPlan, frozen, read_plan, write_plan
 from capienza.quality.records import PLAN_FILE, plan_record, result_record
+from capienza.quality.served import served_findings
 
 EVIDENCE, PLAN_NAME = "evidence", "quality-plan.json"
-_MOST_TEMPLATE_BYTES = 16 * 2**20
 
 PLAN_THERE = template(
     "quality.plan-is-there", "a plan lies here already", "name another file with --out: a frozen plan is not replaced"
@@ -171,11 +171,12 @@ def quality_run(
         date=datetime.datetime.now(datetime.UTC),
     )
     if len(target) == 1 and target[0].startswith(("http://", "https://")):
-        from capienza.quality.endpoint import Server, ask_server, check_address
+        from capienza.quality.endpoint import Server, ask_server, check_address, served_by
 
         server = Server(
             address=check_address(target[0]), model=model, seconds=seconds, concurrency=concurrency, key=key
         )
+        header = msgspec.structs.replace(header, served=served_by(server))
         found = collect(read, header, path, lambda items: ask_server(frozen_plan, server, items), told)
     else:
         from capienza.quality.command import ask_command
@@ -183,9 +184,10 @@ def quality_run(
         found = collect(
             read, header, path, lambda items: ask_command(frozen_plan, target, items, concurrency, seconds), told
         )
+    noticed = (*found.findings, *served_findings(frozen_plan, arm, header.served))
     if message := missing(frozen_plan, found.answers):
-        found = msgspec.structs.replace(found, findings=(*found.findings, message))
-    return Ran(plan=frozen_plan, arm=arm, path=path, collected=found)
+        noticed = (*noticed, message)
+    return Ran(plan=frozen_plan, arm=arm, path=path, collected=msgspec.structs.replace(found, findings=noticed))
 
 
 def quality_compare(
@@ -223,11 +225,18 @@ def quality_compare(
     recorded = next((record for record in known if record.kind == "plan" and _is_of(record, frozen_plan)), None)
     doubts = [] if evidence is None else _plan_doubts(frozen_plan, recorded, known, outputs)
     comparison = compare(frozen_plan, read, arms, tuple(doubts), printed)
+    said = tuple(each for arm, one in arms.items() for each in served_findings(frozen_plan, arm, one.header.served))
+    comparison = msgspec.structs.replace(comparison, findings=(*comparison.findings, *said))
     if evidence is None or recorded is None:
         return Compared(plan=frozen_plan, comparison=comparison)
     moment = now or datetime.datetime.now(datetime.UTC)
-    record = result_record(frozen_plan, comparison, recorded.id, outputs, moment)
-    write_record(record, Path(evidence))
+    arm_records = [
+        outputs_record(frozen_plan, arm, arms[arm], file, recorded.id, moment) for arm, file in given.items()
+    ]
+    cited = [recorded.id, *(each.id for each in arm_records)]
+    record = result_record(frozen_plan, comparison, cited, outputs, moment)
+    for each in (*arm_records, record):
+        write_record(each, Path(evidence))
     return Compared(plan=frozen_plan, comparison=comparison, record=record)
 
 
@@ -247,7 +256,7 @@ def _looked_at(card: Card, now: datetime.datetime) -> Linted:
         candidate,
         lambda key: place_of(file, key),
         now,
-        _digests(card, quality),
+        digests_of(card, quality),
     )
     return Linted(plan=plan, corpus=corpus, lint=lint(plan, corpus), findings=findings)
 
@@ -276,27 +285,6 @@ def _candidate(card: Card) -> tuple[Answering, tuple[Message, ...]]:
         weight_format=stated.weight_format or resident_format(model),
         kv_format=cache_format(card, model) if card.task == "inference" else None,
     ), ()
-
-
-def _digests(card: Card, quality: Quality) -> tuple[str | None, str | None]:
-    """Of tokenizer and chat template: the files that the card names, else those in the model's folder."""
-    folder = Path(card.model.path) if card.model.path else None
-    tokenizer = Path(quality.tokenizer) if quality.tokenizer else folder and folder / "tokenizer.json"
-    chat = Path(quality.chat_template) if quality.chat_template else folder and folder / "chat_template.jinja"
-    of_tokenizer = digest(str(tokenizer)) if tokenizer and (quality.tokenizer or tokenizer.is_file()) else None
-    of_chat = digest(str(chat)) if chat and (quality.chat_template or chat.is_file()) else None
-    return of_tokenizer, of_chat or (_kept_template(folder) if folder else None)
-
-
-def _kept_template(folder: Path) -> str | None:
-    """The digest of the chat template that older releases keep in tokenizer_config.json."""
-    path = folder / "tokenizer_config.json"
-    try:
-        data = path.read_bytes() if path.stat().st_size <= _MOST_TEMPLATE_BYTES else b"{}"
-        kept = json.loads(data).get("chat_template")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
-    return digest_bytes(kept.encode()) if isinstance(kept, str) else None
 
 
 def _corpus_of(plan: QualityPlan, path: Path, corpus: str | Path | None) -> Corpus:

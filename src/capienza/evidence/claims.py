@@ -34,6 +34,10 @@ CONTROL = "control."
 CONTROLS = (f"{CONTROL}reference_again", f"{CONTROL}harmed")
 AS_EXPECTED, NOT_AS_EXPECTED = "as_expected", "not_as_expected"
 PLANNED = "planned"
+ARM, ANSWERED, BEGUN, ENDED = "arm", "answered", "begun", "last_answer"
+"""What a record of outputs states: whose they are, how many, and when the first question and the last answer were."""
+SAID = "server."
+"""`server.model`, `server.version`, `server.chat_template_sha256`: what a server said of itself."""
 NO_ALARM = "no_alarm"
 """What a metric of distributions says at best: it admits nothing."""
 

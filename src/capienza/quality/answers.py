@@ -16,9 +16,10 @@ import msgspec
 from capienza.errors import InputError, InputErrors, Message, Place, phrase, shortened, template
 from capienza.jsonlines import read_objects
 from capienza.quality.plan import Arm
+from capienza.quality.served import Served
 
 SCHEMA = "capienza.quality-outputs/1"
-LINE_BYTES = 64 * 2**20
+LINE_BYTES = 16 * 2**20
 _MOST_PROBLEMS = 20
 _BLOCK = 2**20
 
@@ -57,12 +58,14 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     arm: Arm
     target: str
     date: datetime.datetime | None
+    served: Served | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One answer. `refused` holds the server's own word for not answering; there is no output then.
 
     `top`: the likeliest tokens at the first place of the output, with their log-probabilities.
+    `at` is when it was written down: seconds since 1970.
     """
 
     item: str
@@ -77,6 +80,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: str | None = None
     attempts: int = 1
     is_prompt_cut: bool = False
+    at: int | None = None
 
     @property
     def is_truncated(self) -> bool:

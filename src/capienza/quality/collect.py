@@ -19,6 +19,7 @@ from capienza.errors import InputError, Message, Place, UnreachableError, Verifi
 from capienza.quality.answers import Answer, Answers, Header, mend_end, read_answers
 from capienza.quality.corpus import Corpus, Item
 from capienza.quality.plan import QualityPlan
+from capienza.quality.served import described, is_another
 from capienza.yamlmarks.source import UNREADABLE_FILE
 
 SYNC_SECONDS = 1.0
@@ -29,6 +30,11 @@ OTHER_RUN = template(
     "quality.outputs-of-another-run",
     "the file holds outputs of {arm} under plan {plan}",
     "name another file with --out; outputs of two arms or plans never share one",
+)
+OTHER_SERVED = template(
+    "quality.outputs-of-another-model",
+    "the answers so far came from {before}; what answers now is {found}",
+    "an arm is answered by one model alone: serve that one, or name another file with --out",
 )
 BUSY = template("quality.outputs-in-use", "another run is writing this file", "wait for it, or stop it")
 CUT_OFF = template("quality.line-cut-off", "the last {count} bytes were a line without its end, and were cut off")
@@ -116,6 +122,9 @@ def _begun(file: BinaryIO, path: Path, header: Header) -> Answers:
     before = read_answers(str(path))
     if (before.header.plan, before.header.arm) != (header.plan, header.arm):
         raise InputError(OTHER_RUN(arm=before.header.arm, plan=before.header.plan[:12]), Place(str(path)))
+    one, other = before.header.served, header.served
+    if one is not None and other is not None and is_another(one, other):
+        raise InputError(OTHER_SERVED(before=described(one), found=described(other)), Place(str(path)))
     return before
 
 
@@ -135,8 +144,9 @@ def _written(
                 continue
             if each.item in found:
                 continue
-            _write(file, path, each.answer)
-            found[each.item] = each.answer
+            answer = msgspec.structs.replace(each.answer, at=int(time.time()))
+            _write(file, path, answer)
+            found[each.item] = answer
             if told:
                 told(len(found), count)
             if time.monotonic() - synced > SYNC_SECONDS:

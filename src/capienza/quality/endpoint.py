@@ -7,6 +7,7 @@ answers is never asked twice. A refusal (status 400, 413, 422) is the server's a
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,13 +20,20 @@ from capienza.quality.collect import Asked
 from capienza.quality.corpus import Item
 from capienza.quality.logprobs import asked_for, first_token, of_expected
 from capienza.quality.plan import QualityPlan, seed_of
+from capienza.quality.served import Served, ask_served
 from capienza.quality.workers import at_once
 
 ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
 CONNECT_SECONDS = 10.0
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 16 * 2**20
+MOST_PAUSE_SECONDS = 120.0
 REFUSALS = frozenset({400, 413, 422})
+ABOUT_THE_ITEM = re.compile(
+    r"context|too (?:long|large|many)|\blength\b|\btokens?\b|exceed|content[ _-](?:filter|polic|manag)|safety",
+    re.IGNORECASE,
+)
+"""What a refusal of one prompt speaks of. Status 400 without any of it refuses the request: no item answers better."""
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 NO_CLIENT = template(
@@ -54,9 +62,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _FailedError(Exception):
-    def __init__(self, message: Message, *, is_final: bool = False) -> None:
+    def __init__(self, message: Message, *, is_final: bool = False, pause: float = 0.0) -> None:
         super().__init__(str(message))
-        self.message, self.is_final = message, is_final
+        self.message, self.is_final, self.pause = message, is_final, pause
 
 
 def check_address(address: str) -> str:
@@ -71,17 +79,29 @@ def check_address(address: str) -> str:
     raise UsageError(NOT_AN_ADDRESS(found=shortened(address, 80)))
 
 
+def served_by(server: Server) -> Served:
+    """What the server says of itself. Raises `MissingPartError` when no HTTP client is installed."""
+    from urllib.parse import urlsplit
+
+    http, parts = _client_library(), urlsplit(server.address)
+    with http.Client(headers=_headers(server), timeout=CONNECT_SECONDS) as client:
+        return ask_served(client, f"{parts.scheme}://{parts.netloc}", server.address)
+
+
 def ask_server(plan: QualityPlan, server: Server, items: Iterable[Item]) -> Iterator[Asked]:
     """What came of each item, in the order in which answers come; at most `concurrency` are under way at once.
 
     Raises `MissingPartError` when no HTTP client is installed.
     """
     http = _client_library()
-    headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
     limits = http.Limits(max_connections=server.concurrency)
     timeout = http.Timeout(server.seconds, connect=CONNECT_SECONDS)
-    with http.Client(headers=headers, limits=limits, timeout=timeout) as client:
+    with http.Client(headers=_headers(server), limits=limits, timeout=timeout) as client:
         yield from at_once(lambda item: _ask(client, plan, server, item), items, server.concurrency)
+
+
+def _headers(server: Server) -> dict[str, str]:
+    return {"Authorization": f"Bearer {server.key}"} if server.key else {}
 
 
 def _ask(client: Any, plan: QualityPlan, server: Server, item: Item) -> Asked:
@@ -90,30 +110,32 @@ def _ask(client: Any, plan: QualityPlan, server: Server, item: Item) -> Asked:
             answer = _answered(client, plan, server, item)
             return Asked(item.id, msgspec.structs.replace(answer, attempts=attempt))
         except _FailedError as failed:
-            failure = failed.message
+            failure, pause = failed.message, failed.pause
             if failed.is_final:
                 break
         if attempt < ATTEMPTS:
-            time.sleep(PAUSE_SECONDS * 2 ** (attempt - 1))
+            time.sleep(max(pause, PAUSE_SECONDS * 2 ** (attempt - 1)))
     return Asked(item.id, failure=failure)
 
 
 def _answered(client: Any, plan: QualityPlan, server: Server, item: Item) -> Answer:
     """One answer, or the server's refusal. Raises `_FailedError`."""
     path = "/chat/completions" if item.messages else "/completions"
-    status, data = _posted(client, server, path, _body(plan, server.model, item))
-    if status in REFUSALS:
-        return Answer(item=item.id, refused=shortened(data.decode(errors="replace"), 500))
+    status, data, pause = _posted(client, server, path, _body(plan, server.model, item))
+    text = data[:4000].decode(errors="replace") if status != 200 else ""
+    if status in REFUSALS and (status == 413 or ABOUT_THE_ITEM.search(text)):
+        return Answer(item=item.id, refused=shortened(text, 500))
     if status != 200:
-        text = shortened(" ".join(data.decode(errors="replace").split()), 200)
-        raise _FailedError(STATUS(status=status, text=text), is_final=status not in AGAIN)
+        shown = shortened(" ".join(text.split()), 200)
+        raise _FailedError(STATUS(status=status, text=shown), is_final=status not in AGAIN, pause=pause)
     answer = read_completion(item.id, data, is_chat=bool(item.messages))
     if problem := impossible(answer):
         raise _FailedError(problem, is_final=True)
     return msgspec.structs.replace(answer, logprob=of_expected(answer.top, item.expected))
 
 
-def _posted(client: Any, server: Server, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+def _posted(client: Any, server: Server, path: str, body: dict[str, Any]) -> tuple[int, bytes, float]:
+    """Status, content, and how many seconds the server wants to be left alone."""
     http, deadline = _client_library(), time.monotonic() + server.seconds
     data = bytearray()
     try:
@@ -124,11 +146,17 @@ def _posted(client: Any, server: Server, path: str, body: dict[str, Any]) -> tup
                     raise _FailedError(TOO_LONG(limit=MOST_BYTES), is_final=True)
                 if time.monotonic() > deadline:
                     raise _FailedError(TOO_SLOW(seconds=f"{server.seconds:g}"))
-            return response.status_code, bytes(data)
+            return response.status_code, bytes(data), _wanted_pause(response.headers.get("Retry-After"))
     except http.TimeoutException as error:
         raise _FailedError(TOO_SLOW(seconds=f"{server.seconds:g}")) from error
     except (http.HTTPError, OSError) as error:
         raise _FailedError(UNREACHED(problem=shortened(str(error) or type(error).__name__, 200))) from error
+
+
+def _wanted_pause(header: str | None) -> float:
+    """The seconds of a Retry-After, bounded; 0 for none, or a date."""
+    text = (header or "").strip()
+    return min(float(text), MOST_PAUSE_SECONDS) if text.isascii() and text.isdigit() and len(text) < 9 else 0.0
 
 
 def _body(plan: QualityPlan, model: str, item: Item) -> dict[str, Any]:

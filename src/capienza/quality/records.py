@@ -43,14 +43,18 @@ def plan_record(plan: QualityPlan) -> Record:
 
 
 def result_record(
-    plan: QualityPlan, comparison: Comparison, plan_id: str, outputs: Iterable[str | Path], now: datetime.datetime
+    plan: QualityPlan,
+    comparison: Comparison,
+    cited: Iterable[str],
+    outputs: Iterable[str | Path],
+    now: datetime.datetime,
 ) -> Record:
     """The record of a comparison.
 
     Args:
         plan: The frozen plan.
         comparison: What it came to.
-        plan_id: The id of the plan's record.
+        cited: The ids of the plan's record and of those of the outputs.
         outputs: The files of all arms, for their digests.
         now: The moment of comparing.
     """
@@ -75,7 +79,7 @@ def result_record(
             method="measure",
             mode="automatic",
             producer=_producer("evaluation"),
-            inputs=(plan_id, *(f"sha256:{each}" for each in digests)),
+            inputs=(*cited, *(f"sha256:{each}" for each in digests)),
             notes=tuple(_note(result) for result in results.values()),
         )
     )
