@@ -101,8 +101,8 @@ BEHIND: dict[str, tuple[str, ...]] = {
 """A field, and the options that decide it: the first of them that has a choice is its origin."""
 
 OF_ADAPTERS, OF_WEIGHTS = 0, 1
-WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens", "lengths")
-"""What is no choice: stated versions, and what only the tokenizer's files tell."""
+WITHOUT_ORIGIN = ("left_out", "origins", "libraries", "added_tokens", "lengths", "loss.is_normalised")
+"""What is no choice: stated versions, what only the tokenizer's files tell, and what a model's own code does."""
 NAMED = frozenset({"method", "sharding", "optimizer", "objective", "rollout", "loss"})
 HELPERS = (
     "activation_offloading", "beta", "dora", "fsdp_is_on", "loss_chunks", "loss_type", "packing_strategy",
@@ -120,7 +120,8 @@ def leaves(recipe: Recipe) -> Iterator[tuple[str, Any]]:
             continue
         found = getattr(recipe, name)
         if isinstance(found, msgspec.Struct):
-            yield from ((f"{name}.{field}", getattr(found, field)) for field in found.__struct_fields__)
+            fields = (field for field in found.__struct_fields__ if f"{name}.{field}" not in WITHOUT_ORIGIN)
+            yield from ((f"{name}.{field}", getattr(found, field)) for field in fields)
         else:
             yield name, found
 
