@@ -94,7 +94,7 @@ class TestDisk:
             {
                 "checkpoint_files": (0, 12 * Q_AND_V, 12 * Q_AND_V),
                 "more_checkpoints": None,
-                "export_files": None,
+                "export_files": (0, 4 * Q_AND_V, 4 * Q_AND_V),
             },
         ),
         (
@@ -102,7 +102,7 @@ class TestDisk:
             {
                 "checkpoint_files": (2 * ADAPTERS, 12 * ADAPTERS, 12 * ADAPTERS),
                 "more_checkpoints": None,
-                "export_files": None,
+                "export_files": (0, 4 * ADAPTERS, 4 * ADAPTERS),
             },
         ),
         (
@@ -153,7 +153,8 @@ class TestDisk:
         assert of_galore["checkpoint_files"].needs == ("weights.format",)
         entries = {entry.name: entry for entry in volumes_of(tuning(), MODEL).storage}
         assert entries["checkpoint_files"].amount is not None
-        assert entries["export_files"].needs == ("training.export",)
+        assert of_galore["export_files"].needs == ("training.export",)
+        assert entries["export_files"].amount is not None
 
     @given(st.integers(1, 50), st.integers(1, 256))
     @settings(max_examples=200)
