@@ -14,8 +14,9 @@ from capienza.ledger.ledger import CACHED, Ledger
 from capienza.ledger.phase import Phase
 from capienza.predict.gpu import GpuFacts
 from capienza.predict.training.answer import answer_of
+from capienza.predict.training.blocks import litgpt
 from capienza.predict.weights import FROM_FIELD, SUM_OF_FORMATS
-from capienza.recipe.recipe import Checkpointing, Parallel
+from capienza.recipe.recipe import Checkpointing, Loss, Parallel
 from capienza.units import GIB, MIB, NOTHING, Range
 
 DEVICE = "gpu:0"
@@ -136,3 +137,33 @@ def test_a_card_that_is_too_small_is_an_overflow_and_not_cut(sharding):
     # The context of the card stands beside: 226 MiB.
     assert small.need_bytes == need.need_bytes + 226 * MIB
     assert small.need_bytes > 230 * MIB
+
+
+@pytest.mark.parametrize("sharding", ["none", "ddp", "fsdp2", "zero3"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_run_of_any_size_has_figures_for_every_phase(sharding, attention):
+    ranks = 1 if sharding == "none" else 2
+    parallel = Parallel(sharding=sharding, data_ranks=ranks, shard_ranks=ranks)
+    recipe = replaced(FULL, tokens=10**9, attention=attention, parallel=parallel)
+    ledger = ledger_of(recipe, 24 * GIB)
+    usual = ledger_of(replaced(recipe, tokens=128), 24 * GIB)
+    assert set(ledger.phases) == set(usual.phases)
+    assert ledger.predicted_peak(DEVICE).need_bytes > 1000 * usual.predicted_peak(DEVICE).need_bytes
+
+
+def test_pieces_of_a_loss_beyond_those_walked_change_little(monkeypatch):
+    recipe = replaced(FULL, loss=Loss(kind="chunked", chunk_tokens=8), tokens=512, microbatch=8)
+    each = ledger_of(recipe, None).predicted_peak(DEVICE).need_bytes
+    monkeypatch.setattr(litgpt, "MOST_PIECES", 128)
+    # Another norm, so that the answer is not the one that is kept.
+    some = ledger_of(replaced(recipe, max_grad_norm=2.0), None).predicted_peak(DEVICE).need_bytes
+    assert some != each
+    assert some == pytest.approx(each, rel=0.03)
+
+
+@pytest.mark.parametrize("framework", ["transformers", "litgpt"])
+def test_a_loss_of_any_number_of_pieces_is_walked(framework):
+    kernels = "litgpt" if framework == "litgpt" else "transformers"
+    loss = Loss(kind="chunked", chunk_tokens=1)
+    recipe = replaced(FULL, framework=framework, kernels=kernels, loss=loss, tokens=10**9)
+    assert ledger_of(recipe, None).predicted_peak(DEVICE).need_bytes > 10**12

@@ -446,7 +446,7 @@ def _checked(card: Card, architecture: Architecture, recipe: Recipe) -> Iterator
     for name in adapters.modules_to_save:
         alone = msgspec.structs.replace(adapters, modules_to_save=(name,))
         if not any(is_saved(one, alone) for one in made):
-            yield NOT_SAVED(found=name, accepted=tuple(dict.fromkeys(one.module for one in made)))
+            yield NOT_SAVED(found=name, accepted=tuple(dict.fromkeys(one.module for one in made if one.module)))
     _check_rank(card, made, recipe, adapters)
 
 

@@ -53,6 +53,8 @@ def reserved_bytes(
         phase = Phase(span.name)
         highest[phase] = max(highest.get(phase, 0), span.reserved_bytes)
     after = max(highest.values())
+    # A run that outgrows the replay's addresses ends there: what would follow keeps no less.
+    highest = dict.fromkeys(map(Phase, phases), after) | highest
     # TRL empties the cache before it wakes an engine.
     sleeps = recipe.preference is not None and recipe.preference.sleeps
     highest |= dict.fromkeys(ROLLOUT, 0 if sleeps else after)

@@ -169,7 +169,7 @@ class Builder:
             widens=loss.widens and not (is_own or is_remote),
             widens_first=at is not None and at < LOSS_WIDENS_SINCE,
             shifts=loss.shifts or is_remote or (loss.kind == "fused" and at is not None and at < LABELS_SHIFT_SINCE),
-            pieces=-(-rows // loss.chunk_tokens) if loss.chunk_tokens else DEFAULT_PIECES,
+            pieces=min(-(-rows // loss.chunk_tokens), litgpt.MOST_PIECES) if loss.chunk_tokens else DEFAULT_PIECES,
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
@@ -177,7 +177,9 @@ class Builder:
             or (is_own and (recipe.precision.widens_outputs or recipe.parallel.sharding != "none")),
             sequences=recipe.sequences,
             is_normalised=loss.is_normalised,
-            piece_rows=recipe.microbatch * (loss.chunk_tokens or litgpt.PIECE_TOKENS),
+            piece_rows=max(
+                recipe.microbatch * (loss.chunk_tokens or litgpt.PIECE_TOKENS), -(-rows // litgpt.MOST_PIECES)
+            ),
             is_whole=recipe.method == "full",
         )
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from capienza.predict.training.blocks.decoder import Layer
 
 PIECE_TOKENS = 128
+MOST_PIECES = 4096
+"""Pieces of a loss that are walked one by one: of more, several count as one, a 4096th of the logits."""
 REBOUND = ("forward", "graph")
 """Where the loop's loss takes the place of the one before, whose graph goes."""
 
@@ -168,7 +170,8 @@ def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, None]:
         # Rows of several sequences, each without its last token: they do not lie one after the other.
         seen[-1] = copy(tape, seen[-1])
     if whole and tape.is_training:
-        seen = split(tape, seen[0], [size * vocabulary for size in _sizes(head.rows, PIECE_TOKENS)])
+        each = max(PIECE_TOKENS, -(-head.rows // MOST_PIECES))
+        seen = split(tape, seen[0], [size * vocabulary for size in _sizes(head.rows, each)])
     losses = [cross_entropy(tape, one, one.elements // vocabulary) for one in seen]
     loss = divided(tape, join(tape, *losses))
     tape.segment(REBOUND)

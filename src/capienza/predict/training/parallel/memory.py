@@ -90,8 +90,10 @@ def _found(architecture: Architecture, recipe: Recipe, scheme: Scheme | None, co
     if recipe.parallel.sharding == "ddp":
         held = {phase: _unsharded(one) for phase, one in held.items()}
     held[Phase.EXPORT] = held[Phase.CHECKPOINT]
-    ends = {phase: max(0, allocated[phase] - held[phase].total_bytes) for phase in allocated}
     most = max(reserved.values())
+    # A run that outgrows the replay's addresses ends there: what would follow keeps no less.
+    reserved = dict.fromkeys(held, most) | reserved
+    ends = {phase: max(0, allocated.get(phase, 0) - one.total_bytes) for phase, one in held.items()}
     return RankMemory(
         held=held,
         reserved=reserved | dict.fromkeys(RESERVED_AFTER, most),
