@@ -119,7 +119,9 @@ def test_a_reference_that_is_cut_short_is_not_said_to_differ_from_itself(corpus:
     }
     assert [doubt.code for doubt in _compared(plan, corpus, **given).doubts] == ["quality.reference-repeats-unknown"]
     given["reference_again"] = answers(plan, "reference_again", 200, instead=cut)
-    assert [doubt.code for doubt in _compared(plan, corpus, **given).doubts] == ["quality.reference-differs-from-itself"]
+    assert [doubt.code for doubt in _compared(plan, corpus, **given).doubts] == [
+        "quality.reference-differs-from-itself"
+    ]
 
 
 def test_outputs_that_predate_the_plan_or_stand_in_for_two_arms(corpus: Corpus) -> None:
