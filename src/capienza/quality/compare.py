@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from capienza.errors import InputError, InputErrors, Message, Place, shortened, template
+from capienza.errors import InputError, InputErrors, Message, Place, phrase, shortened, template
 from capienza.quality import bootstrap
 from capienza.quality.alarm import judged_by_log, said_of
 from capienza.quality.alike import check_alike
@@ -28,6 +28,8 @@ from capienza.quality.verdict import LEFT_OUT, NOTHING_LEFT, Result, judge, repe
 
 Word = Literal["satisfied", "violated", "unknown", "no_alarm", "insufficient"]
 LENGTH = "length"
+STATES = tuple(phrase(state) for state in ("satisfied", "violated", "unknown"))
+"""Of a metric that is no alarm."""
 CONTROLS: tuple[Arm, ...] = ("reference_again", "harmed")
 _MOST_PROBLEMS = 20
 
@@ -69,7 +71,7 @@ NOT_SAME = template(
 NOT_SHOWN_SAME = template(
     "quality.reference-repeats-unknown",
     "{metric}: too few answers of the reference can be judged to say whether it repeats itself",
-    "find out why it fails on them (too few max_tokens, a prompt that is too long), and freeze a new plan",
+    "find out why it fails on the others (too few max_tokens, a prompt that is too long), and freeze a new plan",
 )
 NOT_HARMED = template(
     "quality.harmed-control-passes",
