@@ -25,7 +25,10 @@ def serve(model: str, port: int, slots: int, threads: int) -> None:
     parameters.port = port
     parameters.fit_params = False
     parameters.verbosity = 0
-    server = xllamacpp.Server(parameters)
+    try:
+        server = xllamacpp.Server(parameters)
+    except RuntimeError as error:
+        sys.exit(f"{model} is not served on port {port}: is it a GGUF file, and is the port free? ({error})")
     print(server.listening_address, flush=True)
     sys.stdin.read()
 

@@ -172,6 +172,28 @@ def test_what_a_plan_lacks_is_said_at_the_cards_line(capienza, campaign, old, ne
     assert not (campaign / "quality-plan.json").exists()
 
 
+def test_a_plan_away_from_its_corpus_asks_for_it(capienza, campaign):
+    _frozen(capienza, campaign)
+    moved = campaign / "elsewhere" / "plan.json"
+    moved.parent.mkdir()
+    (campaign / "quality-plan.json").rename(moved)
+    found = capienza("quality", "run", moved, "--arm", "candidate", "--", "true")
+    assert (found.code, "name where it lies with --corpus" in found.err) == (4, True)
+    given = ("--corpus", campaign / "corpus.jsonl", "--", sys.executable, campaign / "answer.py", "0")
+    assert capienza("quality", "run", moved, "--arm", "candidate", *given).code == 0
+
+
+def test_states_and_shares_of_an_italian_comparison_are_italian(capienza, campaign):
+    _frozen(capienza, campaign)
+    arms = {"reference": 0, "reference_again": 60, "candidate": 0, "harmed": 150}
+    files = {arm: _run(capienza, campaign, arm, count) for arm, count in arms.items()}
+    controls = ("--again", files["reference_again"], "--harmed", files["harmed"])
+    found = _compare(capienza, campaign, *controls, lang="it")
+    assert "il riferimento contro sé stesso è violato" in found.out
+    assert "frequenza 0,025" in found.out
+    assert "senza risposta" in found.out
+
+
 def test_lint_says_what_the_corpus_cannot_show(capienza, campaign):
     card = campaign / "card.yaml"
     card.write_text(CARD.replace("0.05", "0.01"))

@@ -53,7 +53,8 @@ SURFACE = {
         "PLAN", "TARGET", "--arm", "--out", "--corpus", "--model", "--concurrency", "--seconds", "--key-env", *COMMON,
     },
     "capienza quality compare": {
-        "PLAN", "REFERENCE", "CANDIDATE", "--again", "--harmed", "--kl-log", "--figure", "--corpus", "--evidence", *COMMON,
+        "PLAN", "REFERENCE", "CANDIDATE", "--again", "--harmed", "--kl-log", "--figure", "--corpus", "--evidence",
+        *COMMON,
     },
     "capienza doctor": {"--evidence", "--offer", "--provider", *COMMON},
     "capienza devices": {"NAME", *COMMON},

@@ -110,6 +110,20 @@ def test_a_control_that_misbehaves_leaves_nothing_that_counts(
     assert found.words == {"numeric": "insufficient"}
 
 
+def test_a_reference_that_is_cut_short_is_not_said_to_differ_from_itself(corpus: Corpus) -> None:
+    plan = plan_for(corpus)
+    cut = {f"q{n}": Answer(item=f"q{n}", output="1", finish_reason="length") for n in range(41)}
+    given = {
+        "reference": answers(plan, "reference", instead=cut),
+        "reference_again": answers(plan, "reference_again", instead=cut),
+    }
+    assert [doubt.code for doubt in _compared(plan, corpus, **given).doubts] == ["quality.reference-repeats-unknown"]
+    given["reference_again"] = answers(plan, "reference_again", 200, instead=cut)
+    assert [doubt.code for doubt in _compared(plan, corpus, **given).doubts] == [
+        "quality.reference-differs-from-itself"
+    ]
+
+
 def test_outputs_that_predate_the_plan_or_stand_in_for_two_arms(corpus: Corpus) -> None:
     plan = plan_for(corpus)
     early = answers(plan, "candidate", date="2026-11-30T11:59:00Z")

@@ -14,7 +14,7 @@ from capienza.card.model import Card
 from capienza.card.quality_model import Quality
 from capienza.decide.criteria.quality import corpus_name
 from capienza.decide.need import configuration_of, model_name
-from capienza.errors import CapienzaError, InputError, Message, Place, UsageError, template
+from capienza.errors import CapienzaError, InputError, Message, Place, UnreachableError, UsageError, template
 from capienza.evidence.folder import read_folder
 from capienza.evidence.record import Record
 from capienza.evidence.store import write_record
@@ -50,6 +50,11 @@ USED = template(
     "quality.plan-used",
     "plan {plan} was used by record {record} with other outputs: a plan is looked at once",
     "freeze a new plan, with items that no output was seen of",
+)
+NO_CORPUS = template(
+    "quality.corpus-not-beside-plan",
+    "the corpus of the plan does not lie here",
+    "name where it lies with --corpus; the plan names it from its own folder",
 )
 NO_TARGET = template(
     "quality.no-target",
@@ -288,7 +293,10 @@ def _candidate(card: Card) -> tuple[Answering, tuple[Message, ...]]:
 
 
 def _corpus_of(plan: QualityPlan, path: Path, corpus: str | Path | None) -> Corpus:
-    return read_corpus(str(corpus if corpus is not None else path.parent / plan.corpus.name))
+    named = path.parent / plan.corpus.name
+    if corpus is None and not named.exists():
+        raise UnreachableError(NO_CORPUS(), Place(str(named)))
+    return read_corpus(str(named if corpus is None else corpus))
 
 
 def _known(folder: Path) -> tuple[Record, ...]:

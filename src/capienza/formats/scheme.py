@@ -52,7 +52,7 @@ MISSPELT_WEIGHT_FORMAT = template(
 GGUF_WEIGHT_FORMAT = template(
     "formats.weight-format-gguf",
     "{found} is a name for GGUF files, which mix types differently from file to file: bytes cannot be derived from it",
-    "point the card at the file itself (model: {{path: ./model.gguf}}); its tensor table is exact",
+    "name the file itself (model: {{path: ./model.gguf}}), whose tensor table is exact, and leave this out",
 )
 
 READERS: dict[str, Callable[[Keys], Scheme]] = {

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from capienza.errors import InputError, InputErrors, Message, Place, shortened, template
+from capienza.errors import InputError, InputErrors, Message, Place, phrase, shortened, template
 from capienza.quality import bootstrap
 from capienza.quality.alarm import judged_by_log, said_of
 from capienza.quality.alike import check_alike
@@ -24,10 +24,12 @@ from capienza.quality.logprobs import with_distances
 from capienza.quality.pairs import figures
 from capienza.quality.plan import ALARMS, ARMS, Arm, QualityPlan
 from capienza.quality.tango import Interval
-from capienza.quality.verdict import Result, judge, repeats
+from capienza.quality.verdict import LEFT_OUT, NOTHING_LEFT, Result, judge, repeats
 
 Word = Literal["satisfied", "violated", "unknown", "no_alarm", "insufficient"]
 LENGTH = "length"
+STATES = tuple(phrase(state) for state in ("satisfied", "violated", "unknown"))
+"""Of a metric that is no alarm."""
 CONTROLS: tuple[Arm, ...] = ("reference_again", "harmed")
 _MOST_PROBLEMS = 20
 
@@ -65,6 +67,11 @@ NOT_SAME = template(
     "quality.reference-differs-from-itself",
     "{metric}: the reference against itself is {state}, so the stack does not repeat itself within the margin",
     "find what differs between two runs of the reference (sampling, batching, kernels), and freeze a new plan",
+)
+NOT_SHOWN_SAME = template(
+    "quality.reference-repeats-unknown",
+    "{metric}: too few answers of the reference can be judged to say whether it repeats itself",
+    "find out why it fails on the others (too few max_tokens, a prompt that is too long), and freeze a new plan",
 )
 NOT_HARMED = template(
     "quality.harmed-control-passes",
@@ -212,12 +219,20 @@ def _control_doubts(controls: Mapping[Arm, tuple[Result, ...]]) -> tuple[Message
     """The gate as a whole has to pass the reference again, and to stop the harmed candidate by one metric at least."""
     doubts = [NO_CONTROL(arm=arm) for arm in CONTROLS if arm not in controls]
     again = [result for result in controls.get("reference_again", ()) if result.kind not in ALARMS]
-    doubts += [NOT_SAME(metric=each.metric, state=each.state) for each in again if not repeats(each)]
+    doubts += [_not_same(result) for result in again if not repeats(result)]
     harmed = controls.get("harmed", ())
     if harmed and all(result.state != "violated" for result in harmed):
         states = ", ".join(f"{result.metric}: {result.state}" for result in harmed)
         doubts.append(NOT_HARMED(states=states))
     return tuple(doubts)
+
+
+def _not_same(again: Result) -> Message:
+    """Does it differ from itself, or were there too few answers to say so?"""
+    codes = {reason.code for reason in again.reasons}
+    if again.state == "unknown" and codes & {LEFT_OUT.code, NOTHING_LEFT.code}:
+        return NOT_SHOWN_SAME(metric=again.metric)
+    return NOT_SAME(metric=again.metric, state=again.state)
 
 
 def _length(

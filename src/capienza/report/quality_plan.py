@@ -101,8 +101,8 @@ def _shown(found: Linted, say: Say) -> list[Block]:
         rows.append((
             metric.name,
             metric.kind,
-            "-" if metric.max_regression is None else f"{metric.max_regression:f}",
-            "-" if metric.min is None else f"{metric.min:f}",
+            "-" if metric.max_regression is None else say.decimals(f"{metric.max_regression:f}"),
+            "-" if metric.min is None else say.decimals(f"{metric.min:f}"),
             say.number(len(found.corpus.items)),
             say("not known beforehand") if sizing.power is None else say.number(Decimal(str(sizing.power)), 2),
             "-" if sizing.needed is None else say.number(sizing.needed),
@@ -116,8 +116,8 @@ def _shown(found: Linted, say: Say) -> list[Block]:
             say(
                 "Power: the chance to conclude where the candidate is as good, if {share} of the items come out "
                 "differently. Each end of an interval is wrong with rate {alpha}. Source documents: {documents}.",
-                share=f"{plan.discordant_share:f}",
-                alpha=f"{plan.alpha:f}",
+                share=say.decimals(f"{plan.discordant_share:f}"),
+                alpha=say.decimals(f"{plan.alpha:f}"),
                 documents=say.number(found.corpus.clusters),
             )
         ),

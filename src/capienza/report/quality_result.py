@@ -69,7 +69,7 @@ def compared_document(found: Compared, say: Say) -> Document:
             say(
                 "A difference is candidate minus reference; each end of an interval is wrong with rate {alpha}. Gained "
                 "and lost: items that only the candidate, or only the reference, has right.",
-                alpha=f"{plan.alpha:f}",
+                alpha=say.decimals(f"{plan.alpha:f}"),
             )
         )
     )
@@ -97,10 +97,10 @@ def _words(comparison: Comparison, plan: QualityPlan, say: Say) -> Table:
     rows = []
     for name, word in comparison.words.items():
         metric = metrics.get(name)
-        lose = "-" if metric is None or metric.max_regression is None else f"{metric.max_regression:f}"
-        least = "-" if metric is None or metric.min is None else f"{metric.min:f}"
+        lose = "-" if metric is None or metric.max_regression is None else say.decimals(f"{metric.max_regression:f}")
+        least = "-" if metric is None or metric.min is None else say.decimals(f"{metric.min:f}")
         if name == LENGTH and comparison.length:
-            least, lose = (f"{edge:g}" for edge in comparison.length.band)
+            least, lose = (say.decimals(f"{edge:g}") for edge in comparison.length.band)
         rows.append((say("length of outputs") if name == LENGTH else name, say(WORD_LABELS[word]), lose, least))
     return Table((say("metric"), say("answer"), say("may lose"), say("at least")), tuple(rows), numeric=(2, 3))
 
@@ -128,7 +128,7 @@ def _figures(results: tuple[Result, ...], say: Say) -> Table:
 
 
 def _unjudged(comparison: Comparison, say: Say) -> Table:
-    columns = (say("metric"), say("arm"), say("missing"), say("truncated"), say("not parsable"), say("counts as"))
+    columns = (say("metric"), say("arm"), say("not answered"), say("truncated"), say("not parsable"), say("counts as"))
     rows = []
     for result in comparison.results:
         for arm, counts, fate in (
