@@ -10,7 +10,7 @@ import msgspec
 from capienza.predict.training.blocks import litgpt
 from capienza.predict.training.blocks.attention import Attention, attention
 from capienza.predict.training.blocks.experts import Experts, experts
-from capienza.predict.training.blocks.loss import Head, chunked, loss_of, pieces_of
+from capienza.predict.training.blocks.loss import Head, chunked, loss_of, outputs_of, pieces_of
 from capienza.predict.training.blocks.mlp import Mlp, mlp
 from capienza.predict.training.blocks.modules import Norm
 from capienza.predict.training.blocks.norm import norm
@@ -82,8 +82,6 @@ CHECKPOINTS = {
 
 CACHE = "cache"
 """The name that the loop holds a cache by until the model has returned (`Tape.names`)."""
-CONVERTED = "converted"
-"""The name of what of a cache was converted with the outputs, which it lasts as long as."""
 Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
 """Positions and mask, which every layer gets."""
 Held: TypeAlias = Callable[[Tensor], None]
@@ -241,8 +239,9 @@ def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
         del rows  # the model has returned
         made = chunked(tape, logits, model.head), None
     else:
-        made = loss_of(tape, rows, model.head)
-    if model.converted_width and tape.grad:
-        tape.names[CONVERTED] = tape.new(model.batch * model.tokens * model.converted_width, FP32)
+        loss, logits = loss_of(tape, rows, model.head)
+        del rows
+        converted = model.batch * model.tokens * model.converted_width if tape.grad else 0
+        made = loss, outputs_of(tape, logits, model.head, converted) if logits is not None else None
     tape.kind = kind
     return made
