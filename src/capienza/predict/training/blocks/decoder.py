@@ -54,6 +54,7 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
 
     `entry_wants_gradient`: a hook makes the embedding's result ask for one (PEFT's `enable_input_require_grads`).
     `cache_width`: elements of a token in a layer that a cache of keys and values keeps until the model returns.
+    `is_cached_late`: that of all layers comes in one piece, where the loss begins.
     `converted_width`: elements of a token in all layers of the cache that the outputs bring out of it, in fp32.
     """
 
@@ -70,6 +71,7 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     has_dropout: bool
     cache_width: int = 0
     cache_item: int = 2
+    is_cached_late: bool = False
     converted_width: int = 0
 
 
@@ -224,12 +226,16 @@ def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
     held: list[Tensor] = []
     tape.names[CACHE] = held
 
+    cache = model.batch * model.tokens * model.cache_width if tape.grad else 0
+
     def cached(_: Tensor) -> None:
         # What goes into the first layer has no cache.
-        held.append(tape.new(model.batch * model.tokens * model.cache_width if held else 0, model.cache_item))
+        held.append(tape.new(cache if held else 0, model.cache_item))
 
-    rows = stack(tape, model, held=cached if model.cache_width and tape.grad else None)
+    rows = stack(tape, model, held=cached if cache and not model.is_cached_late else None)
     tape.segment(("forward", "loss"))
+    if cache and model.is_cached_late:
+        held.append(tape.new(cache * len(model.layers), model.cache_item))
     kind, tape.kind = tape.kind, LOGITS
     made: tuple[Tensor, Tensor | None]
     if model.layers[0].is_litgpt:
