@@ -140,7 +140,7 @@ class Builder:
             **(self.cache() if kind != "none" else {}),
         )
 
-    def cache(self) -> dict[str, int]:
+    def cache(self) -> dict[str, Any]:
         """The cache that the model keeps although its layers are checkpointed: a view of all that `c_attn` made."""
         shape, precision = self.architecture.layers[0].attention, self.recipe.precision
         if shape is None or not self.is_before(KEEPS_CACHE.get(self.architecture.model_type, (0, 0))):

@@ -241,9 +241,9 @@ def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
     if model.layers[0].is_litgpt:
         made = litgpt.loss_of(tape, rows, model.head)
     elif model.head.kind == "chunked":
-        logits = pieces_of(tape, rows, model.head)
+        pieces = pieces_of(tape, rows, model.head)
         del rows  # the model has returned
-        made = chunked(tape, logits, model.head), None
+        made = chunked(tape, pieces, model.head), None
     else:
         loss, logits = loss_of(tape, rows, model.head)
         del rows
