@@ -100,6 +100,19 @@ def test_logits_cost_what_each_release_makes_of_them(release: str, shifts: bool,
     assert large - small == 1024 * 8192 * bytes_a_logit
 
 
+@pytest.mark.parametrize(("outputs", "bytes_a_logit"), [(False, 10), (True, 12)])
+def test_autocast_takes_only_what_the_loss_itself_reads_to_fp32(outputs: bool, bytes_a_logit: int) -> None:
+    """Logits 2, a shifted copy 2, `log_softmax` 2 and what `nll_loss` reads 4; outputs in fp32 find the copy gone."""
+    asked = recipe(
+        method="lora", adapters=Adapters(rank=8, alpha=8, dropout=0.0, targets=("q_proj",), dtype="fp32"),
+        precision=Precision(base="bf16", trained="fp32", autocast="bf16", widens_outputs=outputs),
+        checkpointing=Checkpointing(kind="full"), loss=Loss(kind="full", widens=False, shifts=True),
+        libraries=(("transformers", "4.48.1"),), tokens=512, microbatch=2,
+    )  # fmt: skip
+    small, large = (passes(model(vocab_size=size), asked).forward.total_bytes for size in (8192, 16384))
+    assert large - small == 1024 * 8192 * bytes_a_logit
+
+
 def test_the_shifted_logits_of_a_sequence_alone_are_no_copy() -> None:
     """`contiguous` gives back what already is; two sequences without their last rows are not in one piece."""
     parts = {"loss": Loss(kind="full", shifts=True), "libraries": (("transformers", "4.48.1"),)}

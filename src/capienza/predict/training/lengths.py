@@ -21,7 +21,7 @@ from capienza.allocator.events import ALLOC, Event
 from capienza.predict.training.tape import GRANULE_BYTES
 from capienza.recipe.recipe import Recipe
 
-MICROBATCHES = 32
+MICROBATCHES = 64
 """Of a run that are walked: what is kept grows with the number's logarithm."""
 KNOTS = (4, 2, 1)
 """Parts of T at which a polynomial is read."""

@@ -17,7 +17,7 @@ from capienza.allocator.events import Event as AllocatorEvent
 from capienza.architecture.model import Architecture, Layer, Parameter
 from capienza.errors import Message
 from capienza.predict.training.blocks.build import ITEM, Builder
-from capienza.predict.training.blocks.decoder import CACHE, CONVERTED, Decoder, losses_of
+from capienza.predict.training.blocks.decoder import CACHE, Decoder, losses_of
 from capienza.predict.training.completions import of_prompts, prompt_events
 from capienza.predict.training.composed import Level, Segment, highest, segments_of
 from capienza.predict.training.expanded import NotAlikeError, expanded
@@ -216,7 +216,6 @@ def training_events(
             backward(tape, edge, tape.new(1, loss_item), tape.bounds)
         tape.kind, tape.bounds = kind, []
         tape.segment(("backward", "graph"))
-        tape.names.pop(CONVERTED, None)
         del edge, loss, outputs
     tape.names.clear()
     return list(tape.events)

@@ -41,8 +41,7 @@ SCALES_LATE_SINCE = (0, 5)
 OF_TORCHTUNE = ("llama", "mistral", "gemma")
 """Model types whose blocks torchtune makes of its one layer, with positions that turn neighbours."""
 OWN_LOSS = {"gpt_bigcode": (4, 50)}
-"""Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48). Measured
-runs show that outputs which accelerate took to fp32 outlive it, with the keys and values among them."""
+"""Model types whose own code made the loss up to a release, without fp32 (modeling_gpt_bigcode.py of 4.48)."""
 KEEPS_CACHE = {"gpt_bigcode": (4, 50)}
 """Model types that keep keys and values of a checkpointed layer, up to a release: a view of all that `c_attn` made
 (modeling_gpt_bigcode.py: `present = key_value if use_cache`, and no word that a cache goes ill with checkpointing)."""
@@ -141,18 +140,21 @@ class Builder:
             **(self.cache() if kind != "none" else {}),
         )
 
-    def cache(self) -> dict[str, int]:
+    def cache(self) -> dict[str, Any]:
         """The cache that the model keeps although its layers are checkpointed: a view of all that `c_attn` made."""
         shape, precision = self.architecture.layers[0].attention, self.recipe.precision
-        # A rank's program gives back what all layers hold only at the end of their own parts: it is left out there.
-        is_alone = self.recipe.parallel.sharding == "none"
-        if shape is None or not is_alone or not self.is_before(KEEPS_CACHE.get(self.architecture.model_type, (0, 0))):
+        if shape is None or not self.is_before(KEEPS_CACHE.get(self.architecture.model_type, (0, 0))):
             return {}
         keys_and_values = 2 * shape.num_key_value_heads * shape.key_head_dim
+        # Autocast leaves a layer norm's rows in fp32, and a quantised product gives back what format it is given.
+        is_wide = precision.quantised is not None and precision.autocast is not None
+        converts = precision.widens_outputs and not is_wide
         return {
             "cache_width": shape.num_attention_heads * shape.key_head_dim + keys_and_values,
-            "cache_item": ITEM[precision.autocast or precision.trained],
-            "converted_width": keys_and_values * len(self.architecture.layers) if precision.widens_outputs else 0,
+            # A rank's program gives back what a layer takes at the end of the layer's own part.
+            "is_cached_late": self.recipe.parallel.sharding != "none",
+            "cache_item": ITEM["fp32" if is_wide else precision.autocast or precision.trained],
+            "converted_width": keys_and_values * len(self.architecture.layers) if converts else 0,
         }
 
     def head(self, module: Linear) -> Head:
@@ -173,8 +175,7 @@ class Builder:
             scales="logits" in self.traits.scales,
             caps="logits" in self.traits.caps,
             widens_outputs=recipe.precision.widens_outputs,
-            keeps_outputs=loss.keeps_outputs
-            or (is_own and (recipe.precision.widens_outputs or recipe.parallel.sharding != "none")),
+            keeps_outputs=loss.keeps_outputs,
             sequences=recipe.sequences,
             is_normalised=loss.is_normalised,
             piece_rows=max(

@@ -10,7 +10,7 @@ import msgspec
 from capienza.predict.training.blocks import litgpt
 from capienza.predict.training.blocks.attention import Attention, attention
 from capienza.predict.training.blocks.experts import Experts, experts
-from capienza.predict.training.blocks.loss import Head, chunked, loss_of, pieces_of
+from capienza.predict.training.blocks.loss import Head, chunked, loss_of, outputs_of, pieces_of
 from capienza.predict.training.blocks.mlp import Mlp, mlp
 from capienza.predict.training.blocks.modules import Norm
 from capienza.predict.training.blocks.norm import norm
@@ -54,6 +54,7 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
 
     `entry_wants_gradient`: a hook makes the embedding's result ask for one (PEFT's `enable_input_require_grads`).
     `cache_width`: elements of a token in a layer that a cache of keys and values keeps until the model returns.
+    `is_cached_late`: that of all layers comes in one piece, where the loss begins.
     `converted_width`: elements of a token in all layers of the cache that the outputs bring out of it, in fp32.
     """
 
@@ -70,6 +71,7 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
     has_dropout: bool
     cache_width: int = 0
     cache_item: int = 2
+    is_cached_late: bool = False
     converted_width: int = 0
 
 
@@ -82,8 +84,6 @@ CHECKPOINTS = {
 
 CACHE = "cache"
 """The name that the loop holds a cache by until the model has returned (`Tape.names`)."""
-CONVERTED = "converted"
-"""The name of what of a cache was converted with the outputs, which it lasts as long as."""
 Given: TypeAlias = "tuple[tuple[Tensor, Tensor] | None, Tensor | None]"
 """Positions and mask, which every layer gets."""
 Held: TypeAlias = Callable[[Tensor], None]
@@ -226,23 +226,28 @@ def losses_of(tape: Tape, model: Decoder) -> tuple[Tensor, Tensor | None]:
     held: list[Tensor] = []
     tape.names[CACHE] = held
 
+    cache = model.batch * model.tokens * model.cache_width if tape.grad else 0
+
     def cached(_: Tensor) -> None:
         # What goes into the first layer has no cache.
-        held.append(tape.new(model.batch * model.tokens * model.cache_width if held else 0, model.cache_item))
+        held.append(tape.new(cache if held else 0, model.cache_item))
 
-    rows = stack(tape, model, held=cached if model.cache_width and tape.grad else None)
+    rows = stack(tape, model, held=cached if cache and not model.is_cached_late else None)
     tape.segment(("forward", "loss"))
+    if cache and model.is_cached_late:
+        held.append(tape.new(cache * len(model.layers), model.cache_item))
     kind, tape.kind = tape.kind, LOGITS
     made: tuple[Tensor, Tensor | None]
     if model.layers[0].is_litgpt:
         made = litgpt.loss_of(tape, rows, model.head)
     elif model.head.kind == "chunked":
-        logits = pieces_of(tape, rows, model.head)
+        pieces = pieces_of(tape, rows, model.head)
         del rows  # the model has returned
-        made = chunked(tape, logits, model.head), None
+        made = chunked(tape, pieces, model.head), None
     else:
-        made = loss_of(tape, rows, model.head)
-    if model.converted_width and tape.grad:
-        tape.names[CONVERTED] = tape.new(model.batch * model.tokens * model.converted_width, FP32)
+        loss, logits = loss_of(tape, rows, model.head)
+        del rows
+        converted = model.batch * model.tokens * model.converted_width if tape.grad else 0
+        made = loss, outputs_of(tape, logits, model.head, converted) if logits is not None else None
     tape.kind = kind
     return made

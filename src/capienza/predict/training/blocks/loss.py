@@ -47,15 +47,24 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def loss_of(tape: Tape, rows: Tensor, head: Head) -> tuple[Tensor, Tensor | None]:
-    """The loss, and what else of the logits outlives the forward pass."""
+    """The loss, and the logits, which the model brings out with it."""
     if head.kind == "fused_linear":
         return _fused_linear(tape, rows, head), None
     logits = _logits(tape, rows, head)
     if head.widens and head.widens_first:
         logits = cast(tape, logits, FP32)
-    loss = _whole(tape, logits, head)
+    return _whole(tape, logits, head), logits
+
+
+def outputs_of(tape: Tape, logits: Tensor, head: Head, converted: int) -> Tensor | None:
+    """What of the logits outlives the forward pass, when the model has returned.
+
+    `converted`: elements of a cache among the outputs. Both are taken to fp32 beside what they were.
+    """
     outputs = cast(tape, logits, FP32) if head.widens_outputs else logits
-    return loss, outputs if head.keeps_outputs else None
+    if converted:
+        tape.scratch(converted * FP32)
+    return outputs if head.keeps_outputs else None
 
 
 def _logits(tape: Tape, rows: Tensor, head: Head) -> Tensor:
@@ -96,15 +105,19 @@ def _shifted(tape: Tape, logits: Tensor, sequences: int) -> Tensor:
 
 
 def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> Tensor:
-    """`torch.nn.functional.cross_entropy`: the logarithm of the probabilities is kept. Autocast takes it to fp32."""
-    if tape.autocast:
-        logits = cast(tape, logits, FP32)
+    """`torch.nn.functional.cross_entropy`: the logarithm of the probabilities is kept, in the logits' own format.
+
+    Autocast on CUDA takes what `nll_loss` reads to fp32, and no more: `log_softmax` is asked for by its format.
+    """
     count, item = logits.elements, logits.item
     labels = tape.new(rows + 1, 8)
     node = tape.node((logits,), lambda _: (tape.new(count, item),))
     chances = connected(tape.new(count, item), node)
     tape.keep(node, chances)
-    node = tape.node((chances,), lambda _: (tape.new(count, item),), chances, labels)
+    if tape.autocast:
+        chances = cast(tape, chances, FP32)
+    read = chances.item
+    node = tape.node((chances,), lambda _: (tape.new(count, read),), chances, labels)
     loss = connected(tape.new(1, FP32), node)
     weight = tape.new(1, FP32)
     tape.keep(node, weight)
@@ -112,9 +125,7 @@ def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> Tensor:
 
 
 def fused(tape: Tape, logits: Tensor, rows: int) -> Tensor:
-    """One kernel that keeps a number a row, and writes the gradient over the logits. Autocast takes them to fp32."""
-    if tape.autocast:
-        logits = cast(tape, logits, FP32)
+    """One kernel that keeps a number a row, and writes the gradient over the logits. Autocast does not know of it."""
     sums = tape.new(rows, FP32)
     block, count, item = logits.block, logits.elements, logits.item
     held = [block]
