@@ -286,7 +286,9 @@ class Builder:
             implementation="eager" if is_multiplied_out else implementation(recipe),
             has_mask=window is not None and window < recipe.tokens,
             is_capped="attention" in self.traits.caps,
-            keeps_groups=GROUPED_SINCE <= release(recipe, "transformers") < NARROW_GROUPS_SINCE,
+            # Sequences of several lengths are padded, and padding makes a mask.
+            keeps_groups=recipe.sequences == 1
+            and GROUPED_SINCE <= release(recipe, "transformers") < NARROW_GROUPS_SINCE,
             has_dropout="attention" in self.traits.dropouts,
         )
 
