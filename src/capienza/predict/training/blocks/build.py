@@ -26,10 +26,15 @@ from capienza.predict.training.blocks.modules import Adapter, Linear, Norm
 from capienza.predict.training.blocks.plain import implementation, plain
 from capienza.predict.training.blocks.products import Shape
 from capienza.predict.training.blocks.traits import traits_of
-from capienza.predict.training.releases import bitsandbytes_release, litgpt_release, torchtune_release
+from capienza.predict.training.releases import bitsandbytes_release, litgpt_release, release, torchtune_release
 from capienza.predict.training.tape import Weight
 from capienza.recipe.recipe import Recipe
 
+GROUPED_SINCE, NARROW_GROUPS_SINCE = (4, 55), (5, 13)
+"""transformers: grouped heads are left to PyTorch without a mask; from the second on only heads up to 256 are.
+
+`use_gqa_in_sdpa` (integrations/sdpa_attention.py) as 4.53, 4.55, 5.11, 5.12 and 5.13 ship it; pull request 46960.
+"""
 LOSS_WIDENS_SINCE = (4, 46)
 """Release of transformers since which the loss, not the model, takes logits to fp32 (loss/loss_utils.py)."""
 OTHERWISE = ("falcon", "bloom", "mpt", "gptj", "codegen", "persimmon", "apertus")
@@ -284,6 +289,9 @@ class Builder:
             implementation="eager" if is_multiplied_out else implementation(recipe),
             has_mask=window is not None and window < recipe.tokens,
             is_capped="attention" in self.traits.caps,
+            # Sequences of several lengths are padded, and padding makes a mask.
+            keeps_groups=recipe.sequences == 1
+            and GROUPED_SINCE <= release(recipe, "transformers") < NARROW_GROUPS_SINCE,
             has_dropout="attention" in self.traits.dropouts,
         )
 

@@ -2,13 +2,13 @@
 
 flash      the result and one fp32 number a row of the query are kept; backward: the query's gradient in fp32, sums
 efficient  as flash; with grouped heads, key and value were repeated before (transformers does so for a mask, and for
-           heads above 256); a mask is kept as numbers to be added
+           heads above 256 from 5.13 on); a mask is kept as numbers to be added
 xformers   as efficient, whatever the heads are (Unsloth repeats key and value before it)
 eager      all scores: softmax in fp32 and its copy in the rows' format are kept (modeling_llama.py)
 written    all scores, masked in place, softmax in the rows' format (LLMs-from-scratch, ch03 MultiHeadAttention)
-math       all scores, as `_scaled_dot_product_attention_math` takes them apart
+math       all scores, as `_scaled_dot_product_attention_math` takes them apart: 16 bits are widened to fp32
 Sources: aten/src/ATen/native/transformers (attention.cpp, cuda/flash_attn/flash_api.cpp, cuda/attention_backward.cu),
-transformers/integrations/sdpa_attention.py (5.24).
+transformers/integrations/sdpa_attention.py (5.11, 5.12, 5.13 and 5.24).
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ LARGEST_FUSED_HEAD = 256
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes of one forward pass: `batch` rows of `tokens`. `is_capped`: a tanh over the scores."""
+    """Sizes of one forward pass: `batch` rows of `tokens`. `is_capped`: a tanh over the scores.
+
+    `keeps_groups`: without a mask, key and value are handed on grouped however wide the heads are.
+    """
 
     batch: int
     tokens: int
@@ -38,6 +41,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     implementation: Literal["sdpa", "eager", "written", "flash", "xformers"]
     has_mask: bool = False
     is_capped: bool = False
+    keeps_groups: bool = False
     has_dropout: bool = False
 
 
@@ -56,7 +60,8 @@ def product(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape)
         return _efficient(tape, query, key, value, shape)
     if shape.implementation == "flash" or (query.item == 2 and shape.head <= LARGEST_FUSED_HEAD and not shape.has_mask):
         return _flash(tape, query, key, value, shape)
-    if shape.has_mask or shape.key_heads == shape.heads or shape.head > LARGEST_FUSED_HEAD:
+    is_repeated = shape.has_mask or (shape.head > LARGEST_FUSED_HEAD and not shape.keeps_groups)
+    if is_repeated or shape.key_heads == shape.heads:
         key, value = repeated(tape, key, shape), repeated(tape, value, shape)
         return _efficient(tape, query, key, value, shape)
     return _math(tape, query, key, value, shape)
@@ -173,6 +178,9 @@ def _batched(tape: Tape, left: Tensor, right: Tensor, shape: Shape, *, to_scores
 
 
 def _math(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -> Tensor:
+    """Under autocast as well, the whole of it runs in fp32."""
+    before, (autocast, tape.autocast) = query.item, (tape.autocast, None)
+    query, key, value = (cast(tape, one, FP32) for one in (query, key, value))
     key, value = repeated(tape, key, shape), repeated(tape, value, shape)
     query, key = scale(tape, query), scale(tape, key)
     # The mask is added in place, and rows of which nothing is seen are looked for (`_safe_softmax`).
@@ -180,4 +188,6 @@ def _math(tape: Tape, query: Tensor, key: Tensor, value: Tensor, shape: Shape) -
     shares = softmax(tape, scores)
     tape.scratch(scores.elements)
     del scores
-    return _batched(tape, shares, value, shape, to_scores=False)
+    made = cast(tape, _batched(tape, shares, value, shape, to_scores=False), before)
+    tape.autocast = autocast
+    return made
