@@ -27,6 +27,11 @@ TOO_LONG = template(
     "the line has more than {limit} bytes",
     "check the file: a line of this kind is far shorter",
 )
+TOO_MANY_VALUES = template(
+    "jsonlines.too-many-values",
+    "the line holds more than {limit} values",
+    "check the file: a line of this kind holds far fewer",
+)
 PACKED = template("jsonlines.packed", "the file is packed ({kind}), not text", "unpack it, and name the .jsonl file")
 OTHER_TEXT = template(
     "jsonlines.other-text",
@@ -60,6 +65,8 @@ STARTS: dict[bytes, tuple[Template, str]] = {
 Row = dict[str, Any]
 _WRITTEN_OTHERWISE = re.compile(rb'"[ \t\r\n]+:|\\u00(?:22|3[aA])')
 _HINTS = (b'" ', b'"\t', b'"\r', b'"\n', b"\\u00")
+MOST_VALUES = 1_000_000
+"""Of one line: each takes 56 bytes of memory or more, and may be two bytes of the line."""
 _ENDLESS = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\b")
 
 
@@ -78,6 +85,9 @@ def read_objects(path: str, line_bytes: int) -> Iterator[tuple[int, Row]]:
 
 def row_of(line: bytes, place: Place) -> Row:
     """The object that one line is. Raises `InputError` at `place`."""
+    # Signs inside texts count too: a line that is let through holds no more values than that.
+    if len(line) > MOST_VALUES and sum(line.count(sign) for sign in (b",", b"[", b"{")) > MOST_VALUES:
+        raise InputError(TOO_MANY_VALUES(limit=MOST_VALUES), place)
     try:
         row = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -12,7 +12,7 @@ import msgspec
 
 from capienza.quality.answers import Answer, Answers, Header
 from capienza.quality.corpus import Corpus, read_corpus
-from capienza.quality.plan import Answering, Arm, Decoding, PlannedCorpus, PlannedMetric, QualityPlan, frozen
+from capienza.quality.plan import ARMS, Answering, Arm, Decoding, PlannedCorpus, PlannedMetric, QualityPlan, frozen
 
 NOW = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 LATER = NOW + datetime.timedelta(hours=1)
@@ -62,5 +62,6 @@ def answers(
         answer = (instead or {}).get(identity, Answer(item=identity, output=str(value), finish_reason="stop"))
         if answer is not None:
             found[identity] = answer
-    stated = {"plan": plan.id, "arm": arm, "target": "test", "date": LATER} | header
+    date = LATER + datetime.timedelta(seconds=ARMS.index(arm))
+    stated = {"plan": plan.id, "arm": arm, "target": "test", "date": date} | header
     return Answers(file=f"{arm}.jsonl", header=msgspec.convert(stated, Header), by_item=found)

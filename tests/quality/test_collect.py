@@ -134,9 +134,10 @@ def test_outputs_without_a_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tail", [b"", b"x", b"x" * 3_000_000])
 def test_only_a_line_without_its_end_is_cut_off(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "out.jsonl"
-    path.write_bytes(b"one\ntwo\n" + tail)
+    whole = b'{"schema":"capienza.quality-outputs/1","plan":"p"}\ntwo\n'
+    path.write_bytes(whole + tail)
     assert mend_end(path) == len(tail)
-    assert path.read_bytes() == b"one\ntwo\n"
+    assert path.read_bytes() == whole
 
 
 def test_the_seed_is_the_plans_and_the_items() -> None:

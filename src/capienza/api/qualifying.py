@@ -176,10 +176,14 @@ def quality_run(
         date=datetime.datetime.now(datetime.UTC),
     )
     if len(target) == 1 and target[0].startswith(("http://", "https://")):
-        from capienza.quality.endpoint import Server, ask_server, check_address, served_by
+        from capienza.quality.endpoint import Server, ask_server, check_address, check_key, served_by
 
         server = Server(
-            address=check_address(target[0]), model=model, seconds=seconds, concurrency=concurrency, key=key
+            address=check_address(target[0]),
+            model=model,
+            seconds=seconds,
+            concurrency=concurrency,
+            key=check_key(key),
         )
         header = msgspec.structs.replace(header, served=served_by(server))
         found = collect(read, header, path, lambda items: ask_server(frozen_plan, server, items), told)

@@ -10,6 +10,7 @@ import datetime
 import math
 import os
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -22,6 +23,9 @@ SCHEMA = "capienza.quality-outputs/1"
 LINE_BYTES = 16 * 2**20
 _MOST_PROBLEMS = 20
 _BLOCK = 2**20
+_LAST_SECOND = 253_402_300_799
+"""The end of the year 9999, the last that dates are counted to."""
+_BEGINNING = msgspec.json.encode({"schema": SCHEMA})[:-1]
 
 NO_HEADER = template(
     "quality.outputs-without-header",
@@ -57,7 +61,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     plan: str
     arm: Arm
     target: str
-    date: datetime.datetime | None
+    date: Annotated[datetime.datetime, msgspec.Meta(tz=True)] | None
     served: Served | None = None
 
 
@@ -80,7 +84,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: str | None = None
     attempts: int = 1
     is_prompt_cut: bool = False
-    at: int | None = None
+    at: Annotated[int, msgspec.Meta(ge=0, le=_LAST_SECOND)] | None = None
 
     @property
     def is_truncated(self) -> bool:
@@ -159,7 +163,9 @@ def impossible(answer: Answer) -> Message | None:
 def _header(row: object, place: Place) -> Header:
     try:
         header = msgspec.convert(row, Header)
-    except msgspec.ValidationError as error:
+        if header.date is not None:
+            header.date.astimezone(datetime.UTC)
+    except (msgspec.ValidationError, OverflowError) as error:
         raise InputError(NO_HEADER(), place) from error
     if header.schema != SCHEMA:
         raise InputError(NO_HEADER(), place)
@@ -167,8 +173,14 @@ def _header(row: object, place: Place) -> Header:
 
 
 def mend_end(path: Path) -> int:
-    """Cut off a last line that has no end, as a killed run leaves it; the bytes that were cut. For the one writer."""
+    """Cut off a last line that has no end, as a killed run leaves it; the bytes that were cut. For the one writer.
+
+    Raises `InputError` for a file that does not begin as outputs do: it is not ours, and is left as it is.
+    """
     with path.open("r+b") as file:
+        start = file.read(len(_BEGINNING))
+        if not _BEGINNING.startswith(start[: len(_BEGINNING)]):
+            raise InputError(NO_HEADER(), Place(str(path)))
         size = end = file.seek(0, os.SEEK_END)
         while end:
             begin = max(0, end - _BLOCK)

@@ -6,6 +6,7 @@ and, where known, `finish_reason`, `prompt_tokens`, `output_tokens`, `logprob`. 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import subprocess
 import threading
@@ -26,7 +27,8 @@ ENDED = template("quality.command-ended", "the command ended with code {code} be
 SILENT = template("quality.command-silent", "the command wrote no line for {seconds} seconds and was stopped")
 LINE_TOO_LONG = template("quality.command-line-too-long", "the command wrote a line of more than {limit} bytes")
 NOT_ASKED = template("quality.command-not-asked", "the command answers item {id}, which was not asked of it")
-_PATIENCE_SECONDS = 5
+_PATIENCE_SECONDS, _GLANCE_SECONDS = 5, 0.1
+_MOST_WAITING_LINES = 4
 OUTPUT = "(standard output of the command)"
 
 
@@ -44,32 +46,38 @@ def ask_command(
     except (OSError, ValueError) as error:
         raise UnreachableError(NOT_STARTED(reason=getattr(error, "strerror", None) or str(error))) from error
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018 - both are pipes
-    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+    lines: queue.Queue[bytes] = queue.Queue(maxsize=_MOST_WAITING_LINES)
+    questions: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    is_over = threading.Event()
+    reader = threading.Thread(target=_read, args=(process.stdout, lines, is_over), daemon=True)
+    # In a thread of its own: a command that does not read would hold up whoever waits for its answers.
+    writer = threading.Thread(target=_write, args=(process.stdin, questions), daemon=True)
     reader.start()
+    writer.start()
     try:
-        yield from _talk(plan, process, lines, items, concurrency, seconds)
+        yield from _talk(plan, process, (questions, lines), items, concurrency, seconds)
     finally:
+        is_over.set()
+        questions.put(None)
         _stop(process)
-        # What the command has started may hold its output open; then the reader is left to the end of the program.
+        # What the command has started may hold its output open; then the reader is left to its end.
         reader.join(_PATIENCE_SECONDS)
-        if not reader.is_alive():
-            process.stdout.close()
 
 
 def _talk(
     plan: QualityPlan,
     process: subprocess.Popen[bytes],
-    lines: queue.SimpleQueue[bytes],
+    queues: tuple[queue.SimpleQueue[bytes | None], queue.Queue[bytes]],
     items: Iterable[Item],
     concurrency: int,
     seconds: float,
 ) -> Iterator[Asked]:
+    questions, lines = queues
     left, waiting, number = iter(items), dict[str, Item](), 0
     while True:
         while len(waiting) < concurrency and (item := next(left, None)) is not None:
             waiting[item.id] = item
-            _send(process, plan, item)
+            questions.put(_question(plan, item))
         if not waiting:
             return
         try:
@@ -78,7 +86,7 @@ def _talk(
             yield from _all_failed(waiting, SILENT(seconds=f"{seconds:g}"))
             return
         if not line:
-            yield from _all_failed(waiting, ENDED(code=process.wait()))
+            yield from _all_failed(waiting, ENDED(code=_stop(process)))
             return
         number += 1
         answer = _answer(line, Place(OUTPUT, line=number))
@@ -92,8 +100,8 @@ def _all_failed(waiting: dict[str, Item], failure: Message) -> Iterator[Asked]:
         yield Asked(identity, failure=failure)
 
 
-def _send(process: subprocess.Popen[bytes], plan: QualityPlan, item: Item) -> None:
-    """Write one question; where the command no longer reads, its end is found by the reader."""
+def _question(plan: QualityPlan, item: Item) -> bytes:
+    """The line that asks one item."""
     asked: dict[str, Any] = {"messages": list(item.messages)} if item.messages else {"prompt": item.prompt}
     decoding = plan.decoding
     question = {
@@ -105,18 +113,33 @@ def _send(process: subprocess.Popen[bytes], plan: QualityPlan, item: Item) -> No
         "stop": list(decoding.stop),
         "seed": seed_of(plan.id, item.id),
     }
-    try:
-        assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(question) + b"\n")
-        process.stdin.flush()
-    except OSError:
-        pass
+    return msgspec.json.encode(question) + b"\n"
 
 
-def _read(output: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
-    while line := output.readline(LINE_BYTES + 1):
-        lines.put(line)
-    lines.put(b"")
+def _write(command: IO[bytes], questions: queue.SimpleQueue[bytes | None]) -> None:
+    """Write the questions, then close; where the command no longer reads, its end is found by the reader."""
+    with contextlib.suppress(OSError):
+        while (question := questions.get()) is not None:
+            command.write(question)
+            command.flush()
+    with contextlib.suppress(OSError):
+        command.close()
+
+
+def _read(output: IO[bytes], lines: queue.Queue[bytes], is_over: threading.Event) -> None:
+    """Hand on each line, an empty one at the end; no more than a few are held, however fast the command writes."""
+    line = b"-"
+    with output:
+        while line and not is_over.is_set():
+            line = output.readline(LINE_BYTES + 1)
+            _hand_on(line, lines, is_over)
+
+
+def _hand_on(line: bytes, lines: queue.Queue[bytes], is_over: threading.Event) -> None:
+    while not is_over.is_set():
+        with contextlib.suppress(queue.Full):
+            lines.put(line, timeout=_GLANCE_SECONDS)
+            return
 
 
 def _answer(line: bytes, place: Place) -> Answer:
@@ -131,15 +154,10 @@ def _answer(line: bytes, place: Place) -> Answer:
     return answer
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Close its input, give it a moment to end by itself, then end it."""
+def _stop(process: subprocess.Popen[bytes]) -> int:
+    """Give it a moment to end by itself, its input being closed, then end it; its code."""
     try:
-        if process.stdin:
-            process.stdin.close()
-    except OSError:
-        pass
-    try:
-        process.wait(timeout=_PATIENCE_SECONDS)
+        return process.wait(timeout=_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        return process.wait()

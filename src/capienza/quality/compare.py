@@ -6,8 +6,10 @@ nothing it says of the candidate counts (insufficient). A failed or missing cont
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -185,24 +187,40 @@ def _check_arms(plan: QualityPlan, arms: Mapping[Arm, Answers]) -> None:
 def _doubts(plan: QualityPlan, arms: Mapping[Arm, Answers]) -> tuple[Message, ...]:
     """What makes the outputs themselves no evidence under this plan."""
     doubts: list[Message] = []
-    seen: dict[str, Arm] = {}
+    seen: dict[object, Arm] = {}
     tools = {answers.tool for answers in arms.values()}
     if len(tools) > 1:
         doubts.append(OTHER_TOOL(tools=", ".join(sorted(tools))))
     for arm, answers in arms.items():
-        began = answers.header.date
+        began = _began(answers)
         if began is None:
             doubts.append(UNDATED(arm=arm))
         elif began < plan.date:
             doubts.append(BEFORE_PLAN(arm=arm, date=began.isoformat(), planned=plan.date.isoformat()))
-        other = seen.setdefault(answers.file, arm)
-        if other != arm:
-            doubts.append(TWICE_THE_SAME(arm=arm, other=other))
+        others = {seen.setdefault(mark, arm) for mark in _marks_of_run(answers)} - {arm}
+        doubts += [TWICE_THE_SAME(arm=arm, other=other) for other in sorted(others)]
         is_same_model = arm != "candidate" or plan.reference.model == plan.candidate.model
         differing = _other_prompts(arms["reference"], answers) if is_same_model and arm != "harmed" else 0
         if differing:
             doubts.append(PROMPTS_DIFFER(count=differing, arm=arm))
     return tuple(doubts)
+
+
+def _began(answers: Answers) -> datetime.datetime | None:
+    """When the outputs were begun: as the file says, or earlier where one of its answers is older than that."""
+    began = answers.header.date
+    # A second is added: the moment of an answer is written in whole ones.
+    moments = [answer.at + 1 for answer in answers.by_item.values() if answer.at is not None]
+    if began is None or not moments:
+        return began
+    return min(began, datetime.datetime.fromtimestamp(min(moments), datetime.UTC))
+
+
+def _marks_of_run(answers: Answers) -> Iterator[object]:
+    """What two runs never share: the file, whatever it is called, and the moment at which the tool began."""
+    yield Path(answers.file).resolve()
+    if answers.header.date is not None:
+        yield answers.tool, answers.header.date
 
 
 def _other_prompts(reference: Answers, answers: Answers) -> int:

@@ -46,6 +46,12 @@ NOT_AN_ADDRESS = template(
 )
 UNREACHED = template("quality.server-unreached", "the server was not reached: {problem}")
 STATUS = template("quality.server-status", "the server answers with status {status}: {text}")
+ODD_KEY = template(
+    "quality.odd-key",
+    "the key has characters that no header of a request can carry",
+    "look at the variable that holds it: a line break or a letter outside ASCII has got into it",
+)
+PACKED = template("quality.server-packed", "the answer is packed ({kind}), which was not asked for")
 TOO_SLOW = template("quality.server-too-slow", "no whole answer came within {seconds} seconds")
 TOO_LONG = template("quality.server-too-long", "the answer has more than {limit} bytes")
 GARBAGE = template("quality.server-garbage", "what the server sent is no completion: {found}")
@@ -101,7 +107,17 @@ def ask_server(plan: QualityPlan, server: Server, items: Iterable[Item]) -> Iter
 
 
 def _headers(server: Server) -> dict[str, str]:
-    return {"Authorization": f"Bearer {server.key}"} if server.key else {}
+    # A packed answer may unfold to any size before its length is seen.
+    plain = {"Accept-Encoding": "identity"}
+    return plain | ({"Authorization": f"Bearer {server.key}"} if server.key else {})
+
+
+def check_key(key: str | None) -> str | None:
+    """The key without blanks around it. Raises `UsageError`, without the key, where no header can carry it."""
+    found = key.strip() if key else None
+    if found and not (found.isascii() and found.isprintable()):
+        raise UsageError(ODD_KEY())
+    return found
 
 
 def _ask(client: Any, plan: QualityPlan, server: Server, item: Item) -> Asked:
@@ -140,17 +156,29 @@ def _posted(client: Any, server: Server, path: str, body: dict[str, Any]) -> tup
     data = bytearray()
     try:
         with client.stream("POST", f"{server.address}{path}", json=body) as response:
-            for chunk in response.iter_bytes():
+            packed = response.headers.get("Content-Encoding", "identity").strip().casefold()
+            if packed != "identity":
+                raise _FailedError(PACKED(kind=shortened(packed, 40)), is_final=True)
+            for chunk in response.iter_raw():
                 data += chunk
                 if len(data) > MOST_BYTES:
                     raise _FailedError(TOO_LONG(limit=MOST_BYTES), is_final=True)
                 if time.monotonic() > deadline:
                     raise _FailedError(TOO_SLOW(seconds=f"{server.seconds:g}"))
-            return response.status_code, bytes(data), _wanted_pause(response.headers.get("Retry-After"))
+            return (
+                response.status_code,
+                _without_key(bytes(data), server),
+                _wanted_pause(response.headers.get("Retry-After")),
+            )
     except http.TimeoutException as error:
         raise _FailedError(TOO_SLOW(seconds=f"{server.seconds:g}")) from error
     except (http.HTTPError, OSError) as error:
         raise _FailedError(UNREACHED(problem=shortened(str(error) or type(error).__name__, 200))) from error
+
+
+def _without_key(data: bytes, server: Server) -> bytes:
+    """What the server sent, should it repeat the key: that stands in no file and in no error."""
+    return data.replace(server.key.encode(), b"***") if server.key else data
 
 
 def _wanted_pause(header: str | None) -> float:

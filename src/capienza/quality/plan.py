@@ -10,7 +10,7 @@ import datetime
 import hashlib
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -99,7 +99,7 @@ class QualityPlan(msgspec.Struct, frozen=True, kw_only=True):
     method: int = 1
     name: str
     task: str
-    date: datetime.datetime
+    date: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
     card_sha256: str | None = None
     corpus: PlannedCorpus
     reference: Answering

@@ -139,7 +139,9 @@ def _got(client: Any, address: str) -> dict[str, Any]:
     data = bytearray()
     try:
         with client.stream("GET", address, timeout=_SECONDS) as response:
-            for chunk in response.iter_bytes():
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                return {}
+            for chunk in response.iter_raw():
                 data += chunk
                 if len(data) > MOST_BYTES:
                     return {}

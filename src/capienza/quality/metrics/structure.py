@@ -21,10 +21,15 @@ def is_valid(schema: dict[str, Any], output: str) -> bool:
         value = json.loads(_unfenced(output[:_MOST]), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return False
+    from referencing.exceptions import Unresolvable
+
     try:
         return bool(_validator(schema).is_valid(value))
     except RecursionError:
         return False
+    except Unresolvable as error:
+        problem = shortened(str(error), 120)
+        raise InputError(BAD_SCHEMA(id="?", problem=problem)) from error
 
 
 def _refuse(word: str) -> None:
@@ -41,18 +46,33 @@ def check_schema(schema: dict[str, Any], identity: str, place: Place) -> None:
     except (jsonschema.SchemaError, RecursionError) as error:
         problem = shortened(getattr(error, "message", None) or "it is nested too deeply", 120)
         raise InputError(BAD_SCHEMA(id=shortened(identity, 60), problem=problem), place) from error
+    _try(schema, identity, place)
     outside = next(_references(schema), None)
     if outside is not None:
         problem = f"$ref {shortened(outside, 60)}"
         raise InputError(BAD_SCHEMA(id=shortened(identity, 60), problem=problem), place)
 
 
+def _try(schema: dict[str, Any], identity: str, place: Place) -> None:
+    """Raises `InputError` for references that lead nowhere, or round in a circle: nothing could be judged."""
+    from referencing.exceptions import Unresolvable
+
+    probes: tuple[object, ...] = ({}, [], "", 0, None)
+    for value in probes:
+        try:
+            _validator(schema).is_valid(value)
+        except (RecursionError, Unresolvable) as error:
+            problem = "$ref" if isinstance(error, RecursionError) else shortened(str(error), 120)
+            raise InputError(BAD_SCHEMA(id=shortened(identity, 60), problem=problem), place) from error
+
+
 def _references(schema: object) -> Any:
     """References that lead out of the schema: nothing is fetched for a comparison."""
     if isinstance(schema, dict):
-        reference = schema.get("$ref")
-        if isinstance(reference, str) and not reference.startswith("#"):
-            yield reference
+        for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            reference = schema.get(key)
+            if isinstance(reference, str) and not reference.startswith("#"):
+                yield reference
         for value in schema.values():
             yield from _references(value)
     elif isinstance(schema, list):
@@ -71,6 +91,8 @@ def _unfenced(output: str) -> str:
 def _validator(schema: dict[str, Any]) -> Any:
     try:
         from jsonschema.validators import validator_for
+        from referencing import Registry
     except ImportError as error:
         raise MissingPartError(NOT_INSTALLED(metric="json_schema", package="jsonschema")) from error
-    return validator_for(schema)(schema)
+    # A registry of its own fetches nothing, where the default one asks the network.
+    return validator_for(schema)(schema, registry=Registry())
