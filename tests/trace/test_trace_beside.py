@@ -39,13 +39,13 @@ APART = {
         "method: lora, rank: 8, loss: fused_linear",
         "",
         {"forward": ["logits_and_loss"], "backward": ["logits_and_loss"]},
-        ["trace.left-out"],
+        ["trace.other-loss"],
     ),
     "another framework": (
         "method: lora, rank: 8",
         'engine: {name: litgpt, version: "0.4.13"}',
         {"forward": ["logits_and_loss"], "backward": ["logits_and_loss"]},
-        ["training.beside-release", "trace.left-out"],
+        ["training.beside-program", "trace.left-out"],
     ),
 }
 TEXT = """capienza: 1
