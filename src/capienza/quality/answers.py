@@ -96,8 +96,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     """The answers of one arm by item; `findings` says what was noticed in reading.
 
     `tool` wrote them. Of a log of another tool, `given` holds the figures that it took itself, by metric and item;
-    `marks` a digest of each item's question and target; `settings` what it was set to, by name; `doubts` what keeps
-    these outputs from counting.
+    `marks` a digest of each item's question and target; `settings` what it was set to, by name.
     """
 
     file: str
@@ -108,7 +107,6 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     given: dict[str, dict[str, float]] = {}
     marks: dict[str, bytes] = {}
     settings: dict[str, str] = {}
-    doubts: tuple[Message, ...] = ()
 
 
 def read_answers(path: str) -> Answers:
